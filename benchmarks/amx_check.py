@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import numpy as np
 
-from tilewright.backends.cpu.dot_probe import TARGETS, CompiledDot, runs_here
+from benchmarks.dot_probe import TARGETS, CompiledDot, runs_here
 from tilewright.backends.cpu.target import request_amx
 from tilewright.passes.cpu.dot_plan import plan_dot
 
@@ -84,14 +84,14 @@ def rate(name: str, shape: tuple[int, int, int]) -> str:
     for buffer in dot.buffers:
         buffer[:] = 0
     addresses = [buffer.ctypes.data for buffer in dot.buffers]
-    calls = max(4, int(4e8 / plan.flops))
+    calls = max(4, int(4e8 / (2 * plan.m * plan.n * plan.k)))
     best = 9.0
     for _ in range(7):
         started = time.perf_counter()
         for _ in range(calls):
             dot.function(*addresses, None, 0, None, 0)
         best = min(best, (time.perf_counter() - started) / calls)
-    return f"{name:5s} {'x'.join(map(str, shape)):12s} {plan.kind:9s} {plan.flops / best / 1e9:7.0f} GOP/s"
+    return f"{name:5s} {'x'.join(map(str, shape)):12s} {plan.kind:9s} {(2 * plan.m * plan.n * plan.k) / best / 1e9:7.0f} GOP/s"
 
 
 def main() -> int:

@@ -29,8 +29,8 @@ import numpy as np
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from benchmarks.dot_probe import TARGETS, machine, runs_here
 from tilewright.backends.base import TargetInfo
-from tilewright.backends.cpu.dot_probe import TARGETS, machine, runs_here
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.cpu.lower.dot_loops import (
     I64,

@@ -42,16 +42,18 @@ import torch  # noqa: E402
 
 import gpu_cases  # noqa: E402
 import gpu_kernels  # noqa: E402
+import tuning_search  # noqa: E402
 from gpu_cases import Budget, Case, WrongResult, matmul, spread  # noqa: E402
 from tilewright.backends import registry  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.generator import Contraction, MatmulConfig, Operand, tuning  # noqa: E402
+from tilewright.generator import Contraction, MatmulConfig, Operand  # noqa: E402
 from tilewright.generator.choice import (  # noqa: E402
     can_be_built,
     choose,
     configuration,
     workload,
 )
+from tilewright.generator.tuning import key_of  # noqa: E402
 from tilewright.runtime.specialize import element_type  # noqa: E402
 
 SIZES = (1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
@@ -221,7 +223,7 @@ def square_searches(sizes: list[int], dtypes: list[str], sums: str, target: Any)
     for n in sizes:
         for dtype in dtypes:
             work = workload(_contraction(dtype, sums), n, n, n)
-            configs = tuning.candidates(
+            configs = tuning_search.candidates(
                 work, target, configuration, lambda t: can_be_built(t, target)
             )
             found.append(Search(dtype, (1, n, n, n), "", sums, tuple(configs)))
@@ -248,7 +250,7 @@ def cases_of(searches: list[Search]) -> Iterator[Case]:
             yield Case("tune", f"{search.label} {config.text}", {"tilewright": call}, arrays[-1])
 
 
-def searched(search: Search) -> tuple[tuning.Tuned, float]:
+def searched(search: Search) -> tuple[tuning_search.Tuned, float]:
     """The search's result, and cuBLAS's milliseconds (torch's epilogue behind it, where there is one).
 
     Raises WrongResult.
@@ -283,7 +285,7 @@ def searched(search: Search) -> tuple[tuning.Tuned, float]:
         return [times.get(config.text, math.inf) for config in given]
 
     try:
-        return tuning.tune(list(search.configs), measure), peer[-1]
+        return tuning_search.tune(list(search.configs), measure), peer[-1]
     finally:
         settings.allow_fp16_accumulation = settings.allow_tf32 = False
 
@@ -309,7 +311,7 @@ class Results:
                 self.rows |= {row["work"]: row for row in data["rows"]}
         self.fresh: list[float] = []
 
-    def add(self, search: Search, found: tuning.Tuned, peer: float, target: Any) -> None:
+    def add(self, search: Search, found: tuning_search.Tuned, peer: float, target: Any) -> None:
         ranked = sorted(found.times, key=lambda item: item[1])
         times = {config.text: t for config, t in ranked if math.isfinite(t)}
         self.rows[search.label] = {
@@ -325,15 +327,15 @@ class Results:
         if math.isfinite(found.milliseconds(found.model)):
             self.fresh.append(found.ratio)
         if self.write and not search.epilogue:
-            key = tuning.key_of(search.work, "row row")
+            key = key_of(search.work, "row row")
             for folder in {TABLES, self.folder} - {RESULTS}:
                 path = folder / self.table
                 if folder != TABLES and not path.is_file() and (TABLES / self.table).is_file():
                     path.write_bytes((TABLES / self.table).read_bytes())
-                tuning.write_table(path, target, self.facts, {key: found})
+                tuning_search.write_table(path, target, self.facts, {key: found})
 
     def _tell(
-        self, search: Search, found: tuning.Tuned, peer: float, times: dict[str, float]
+        self, search: Search, found: tuning_search.Tuned, peer: float, times: dict[str, float]
     ) -> None:
         model = found.milliseconds(found.model)
         print(

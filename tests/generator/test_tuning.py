@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from benchmarks import tuning_search
 
 from tilewright.backends import registry
 from tilewright.dtypes import float16
@@ -16,7 +17,7 @@ WORK = Workload(2048, 2048, 2048)
 
 
 def test_candidates_stand_around_the_models_choice():
-    found = tuning.candidates(WORK, HOPPER, configuration)
+    found = tuning_search.candidates(WORK, HOPPER, configuration)
     model = configuration(choose(WORK, HOPPER).tiling)
     assert found[0] == model
     assert len(set(found)) == len(found) <= 16
@@ -26,7 +27,7 @@ def test_candidates_stand_around_the_models_choice():
 
 
 def test_the_best_is_measured_twice():
-    configs = tuning.candidates(WORK, HOPPER, configuration)
+    configs = tuning_search.candidates(WORK, HOPPER, configuration)
     asked = []
 
     def measure(given):
@@ -37,12 +38,12 @@ def test_the_best_is_measured_twice():
             else 0.8 if c == configs[3] else 1.0 for c in given
         ]  # fmt: skip
 
-    result = tuning.tune(configs, measure)
+    result = tuning_search.tune(configs, measure)
     assert result.model == configs[0] and result.best == configs[3]
     assert result.ratio == pytest.approx(0.8)
     assert configs[2] in asked[1] and configs[0] in asked[1] and len(asked[1]) <= 5
     with pytest.raises(LaunchError, match="none of the configurations"):
-        tuning.tune(configs, lambda given: [math.inf] * len(given))
+        tuning_search.tune(configs, lambda given: [math.inf] * len(given))
 
 
 def test_tables(tmp_path, monkeypatch):
@@ -50,11 +51,11 @@ def test_tables(tmp_path, monkeypatch):
     tuning._table.cache_clear()
     assert tuning.found(WORK, "row row", HOPPER) is None
     model, best = MatmulConfig(), MatmulConfig(128, 256, 64, num_warps=8)
-    result = tuning.Tuned(model, best, ((model, 2.0), (best, 1.0)))
+    result = tuning_search.Tuned(model, best, ((model, 2.0), (best, 1.0)))
     path = tmp_path / "some-gpu.json"
     key = tuning.key_of(WORK, "row row")
-    tuning.write_table(path, HOPPER, {"device": "some GPU"}, {key: result})
-    tuning.write_table(path, HOPPER, {"device": "some GPU"}, {"other": result})
+    tuning_search.write_table(path, HOPPER, {"device": "some GPU"}, {key: result})
+    tuning_search.write_table(path, HOPPER, {"device": "some GPU"}, {"other": result})
     assert tuning.found(WORK, "row row", HOPPER) == best
     assert tuning.found(WORK, "row column", HOPPER) is None
     assert tuning.found(WORK, "row row", registry.machine("sm_80")) is None

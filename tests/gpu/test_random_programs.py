@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 from tests.random.programs import generate
+from tests.run_on_copies import run_on_copies
 
 import tilewright as tw
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 
 #: the conformance tests of the language are those of tests/cpu, run with TILEWRIGHT_TEST_DEVICE=cuda

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.run_on_copies import run_on_copies
 
 from tilewright.dialects import tile
 from tilewright.errors import ClaimError
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 
 LOAD = '<{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}>'

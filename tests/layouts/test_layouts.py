@@ -174,34 +174,6 @@ def test_reshape_of_copies_is_none():
 
 
 @SETTINGS
-@given(layouts(repeats=False), st.data())
-def test_compose_is_a_change_of_coordinates(layout, data):
-    shape = (64, 8)
-    vectors = st.tuples(st.integers(0, 63), st.integers(0, 7))
-    images = tuple(
-        tuple(data.draw(vectors) for _ in range(extent.bit_length() - 1)) for extent in layout.shape
-    )
-
-    def change(place):
-        total = (0, 0)
-        for coordinate, of_bits in zip(place, images, strict=True):
-            for bit, image in enumerate(of_bits):
-                if coordinate >> bit & 1:
-                    total = total[0] ^ image[0], total[1] ^ image[1]
-        return total
-
-    composed = layout.compose(images, shape)
-    for lane, warp in threads(layout):
-        mine = {change(p) for p in held(layout, lane, warp)}
-        assert set(held(composed, lane, warp)) == mine
-
-
-def test_copies_do_not_compose():
-    with pytest.raises(ValueError, match="no linear function"):
-        blocked((96,), 1, 1).compose((((1,),) * 7,), (128,))
-
-
-@SETTINGS
 @given(
     st.lists(st.sampled_from([1, 2, 3, 4, 8, 16, 32, 48, 64]), min_size=1, max_size=3),
     st.sampled_from([1, 2, 4, 8, 12, 20]),

@@ -126,7 +126,7 @@ def test_descriptor_steps_reach_the_blocks_of_an_operand(span, k_dim, dim):
             along, line = (place[0], place[1]) if dim == 0 else (place[1], place[0])
             panel, inside = divmod(along, width)
             unswizzled = panel * plain.panel_bytes + line * span + inside * 2
-            assert k_offset(layout, k_dim, k, 16) + mn_offset(layout, k_dim, mn) == unswizzled
+            assert k_offset(layout, k_dim, k) + mn_offset(layout, k_dim, mn) == unswizzled
     bits = descriptor_bits(layout, k_dim)
     assert bits >> 62 == {128: 1, 64: 2, 32: 3}[span]
     assert (bits >> 32 & 0x3FFF) << 4 == 8 * span

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.attention import attention_ir, reference
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright import dtypes
@@ -18,7 +19,6 @@ from tilewright.backends.cpu.backend import backend as cpu
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 from tilewright.runtime.compiled import CompiledKernel
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.in_place_kernels import KERNELS, B
 from tests.random.programs import generate
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -19,7 +20,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import tile
 from tilewright.errors import ClaimError
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from tests.passes.test_tma_tiles import TARGET, built, close
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.errors import InterpreterError
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
 from tilewright.passes.manager import run_pipeline

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
 from tilewright import dtypes
@@ -10,7 +11,6 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 
 HALF, INT = dtypes.pointer_type(dtypes.float16), dtypes.pointer_type(dtypes.int32)

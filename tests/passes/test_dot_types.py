@@ -6,6 +6,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright as tw
@@ -20,7 +21,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.errors import KernelTypeError, PassError
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.passes.manager import run_pipeline
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.random.programs import generate
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright import dtypes
@@ -18,7 +19,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.errors import PassError
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline

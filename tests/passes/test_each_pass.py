@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.run_on_copies import run_on_copies
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.pipeline import cpu_passes
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 
 pytestmark = pytest.mark.sampled(4, full=4)

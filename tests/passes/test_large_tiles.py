@@ -7,11 +7,11 @@ from tests import large_tile_arguments as given
 from tests import large_tiles
 from tests.passes.test_cache_in_shared import after_all_passes
 from tests.random.programs import Program
+from tests.run_on_copies import run_on_copies
 
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.dialects import tile
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -11,7 +12,6 @@ from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 

@@ -4,12 +4,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.mixed_precision_dots import mixed_ir
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
 pytestmark = pytest.mark.sampled(4, full=4)

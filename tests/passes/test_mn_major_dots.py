@@ -4,11 +4,11 @@ import random
 
 import pytest
 from tests.mn_major_dots import case, check, grid, module
+from tests.run_on_copies import run_on_copies
 
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
 pytestmark = pytest.mark.sampled(4, full=4)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.non_pow2_tiles import grid, product_ir
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright.backends.base import Options
@@ -10,7 +11,6 @@ from tilewright.backends.cpu.backend import backend as cpu
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import verify_ir
 from tilewright.runtime.compiled import CompiledKernel
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.passes.test_attention import prepared
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects import scf
 
 import tilewright as tw
@@ -16,7 +17,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import tile
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.location import location_of
 from tilewright.passes.manager import run_pipeline
 

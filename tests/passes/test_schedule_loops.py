@@ -9,6 +9,7 @@ from tests.attention import attention_ir
 from tests.passes.scheduled_loops import shared_keys_case, shared_keys_ir
 from tests.passes.test_attention import case, check, prepared
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects import scf
 from xdsl.ir import BlockArgument
 
@@ -24,7 +25,6 @@ from tilewright.dialects import gpu
 from tilewright.dtypes import constexpr
 from tilewright.errors import TilewrightError
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.gpu.schedule_loops import ScheduleLoops
 from tilewright.passes.gpu.scheduling.cost import cycles
 from tilewright.passes.gpu.scheduling.graph import loop_graph

@@ -5,6 +5,7 @@ import pytest
 from tests.passes.test_attention import prepared
 from tests.passes.test_prefetch_loads import case, gated_ir
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects import scf
 
 import tilewright as tw
@@ -17,7 +18,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import gpu, tile
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
 

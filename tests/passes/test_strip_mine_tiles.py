@@ -5,12 +5,12 @@ import random
 import numpy as np
 import pytest
 from tests.random.programs import Program, generate
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
 from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles

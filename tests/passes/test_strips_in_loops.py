@@ -5,11 +5,11 @@ import pytest
 from tests.passes.test_cache_in_shared import after_all_passes
 from tests.passes.test_strip_mine_tiles import ONE_EACH, matrix, numbers
 from tests.random.programs import Program
+from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.pipeline import shared_passes

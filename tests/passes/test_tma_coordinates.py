@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.passes.test_tma_tiles import TARGET, built, close, copied
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.analysis.polynomial import ONE, Leaf, Polynomial
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Rules, divide_offset
 from tilewright.passes.manager import run_pipeline

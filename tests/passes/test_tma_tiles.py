@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
+from tests.run_on_copies import run_on_copies
 from tests.tiled_products import shifted
 
 import tilewright.language as tl
@@ -17,7 +18,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.errors import InterpreterError
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.interpreter.executor import run_module
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.analysis import tma_tiles

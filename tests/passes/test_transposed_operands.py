@@ -3,6 +3,7 @@ narrow elements of what is widened."""
 
 import numpy as np
 import pytest
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright import dtypes
@@ -13,7 +14,6 @@ from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import pointer_type
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.schedule_loops import ScheduleLoops
 from tilewright.passes.manager import run_pipeline

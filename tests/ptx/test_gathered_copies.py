@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 
 import tilewright as tw
 import tilewright.language as tl
@@ -12,7 +13,6 @@ from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.in_place_kernels import KERNELS, B, arguments
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -13,7 +14,6 @@ from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline

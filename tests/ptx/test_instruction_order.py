@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 from tests.ptx.launch import run_ptx
+from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
 from tilewright import dtypes
@@ -12,7 +13,6 @@ from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 

@@ -11,12 +11,12 @@ import pytest
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
 from tests.random.programs import generate
+from tests.run_on_copies import run_on_copies
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 

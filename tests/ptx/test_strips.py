@@ -9,12 +9,12 @@ from tests.passes.test_large_tiles import program_of
 from tests.ptx.launch import run_ptx
 from tests.ptx.test_ptx import TARGETS, from_file
 from tests.random.programs import Program
+from tests.run_on_copies import run_on_copies
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.random.programs import generate
+from tests.run_on_copies import run_on_copies
 
 import tilewright as tw
 from tilewright.frontend import build
-from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 
 pytestmark = pytest.mark.sampled(10)

@@ -210,10 +210,6 @@ class Contraction:
         """All tensors that the epilogue reads, in order."""
         return tuple(extra for step in self.epilogue for extra in step.extras)
 
-    def flops(self, m: int, n: int, k: int, batch: int = 1) -> int:
-        """Multiplications and additions of the product."""
-        return 2 * m * n * k * batch
-
     def bytes(self, m: int, n: int, k: int, batch: int = 1) -> int:
         """Bytes that must be moved at least: each operand once."""
         count = {"a": m * k, "b": k * n, "out": m * n, "c": m * n}

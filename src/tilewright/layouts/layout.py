@@ -246,25 +246,6 @@ class Layout:
                 pivots[value.bit_length() - 1] = value, index
         return pivots
 
-    def compose(self, images: tuple[tuple[Vector, ...], ...], shape: Vector) -> Layout:
-        """The layout of a tile whose coordinates are a linear function of those of this one.
-
-        `images[d][b]` is the new coordinate vector of bit b of old dimension d; new coordinates are the
-        exclusive or of the images of all set bits. Raises ValueError where copies of the block are in
-        the way.
-        """
-        if any(r != 1 for r in self.repeats):
-            raise ValueError(f"copies of a block are no linear function: {self}")
-
-        def change(vector: Vector) -> Vector:
-            total = [0] * len(shape)
-            for coordinate, of_bits in zip(vector, images, strict=True):
-                part = _combine(of_bits, coordinate, len(shape))
-                total = [a ^ b for a, b in zip(total, part, strict=True)]
-            return tuple(total)
-
-        return self._map(change, shape, (1,) * len(shape))
-
     # ---- other shapes ----
 
     def drop(self, axis: int) -> Layout:

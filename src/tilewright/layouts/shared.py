@@ -151,7 +151,7 @@ def line_padding(length: int, size: int) -> int:
     return (padded - length * size) // size
 
 
-def k_offset(layout: SharedLayout, k_dim: int, k: int, per_instruction: int) -> int:
+def k_offset(layout: SharedLayout, k_dim: int, k: int) -> int:
     """Byte offset of the operand at k (a multiple of what one instruction takes)."""
     if layout.major_dim == k_dim:
         panel, inside = divmod(k, layout.width)

@@ -86,15 +86,12 @@ def _hashable(item: tuple[str, Any]) -> Any:
     return item if isinstance(item[1], Hashable) else item[0]
 
 
-def effective_options(
-    kernel: Any, args: Sequence[Any] = (), family: str | None = None
-) -> Callable[[Config], dict[str, Any]]:
+def effective_options(kernel: Any, args: Sequence[Any]) -> Callable[[Config], dict[str, Any]]:
     """A function: the part of a Config that changes code for `kernel` on the target.
 
-    `family` is "cpu", "nvidia" …; without it, it follows from where the arrays in `args` are.
-    Options that are parameters of the kernel always count. Vendor hints never reach code.
+    The target follows from where the arrays in `args` are. Options that are parameters of the kernel always count. Vendor hints never reach code.
     """
-    family = family or target_family(args)
+    family = target_family(args)
     ignored = _IGNORED_BY.get(family, frozenset())
     parameters = frozenset(getattr(kernel, "arg_names", ()))
 

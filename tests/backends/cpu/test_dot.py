@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from tilewright.backends.cpu.dot_probe import (
+from benchmarks.dot_probe import (
     NUMPY,
     TARGETS,
     CompiledDot,
@@ -11,6 +10,7 @@ from tilewright.backends.cpu.dot_probe import (
     runs_here,
     vector_spills,
 )
+
 from tilewright.passes.cpu.dot_plan import plan_dot
 
 pytestmark = pytest.mark.sampled(3, full=2)

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
+from benchmarks.dot_probe import TARGETS
 
-from tilewright.backends.cpu.dot_probe import TARGETS
 from tilewright.errors import PassError
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, BufferLayout, DotPlan, plan_dot
 

@@ -86,16 +86,16 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
         return False
     facts = _Facts(first, second, loop, symbols)
     strides = [stride for op in (first, second) for stride, _, _ in dimensions_of(op)]
-    if not all(facts.is_positive(symbols.of(stride), 0) for stride in strides):
+    if not all(facts.is_nonnegative(symbols.of(stride)) for stride in strides):
         return False
     counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
     advance = _factor(start_b, counter)
     begin = facts.anywhere(start_b, second, least=True)
-    if advance is None or begin is None or not facts.is_positive(advance, 0):
+    if advance is None or begin is None or not facts.is_nonnegative(advance):
         return False
     for end in _ends(first, start_a, symbols):
         bounded = facts.anywhere(end, first, least=False)
-        if bounded is not None and facts.is_positive(begin + advance - bounded, 0):
+        if bounded is not None and facts.is_nonnegative(begin + advance - bounded):
             return True
     return False
 
@@ -142,11 +142,11 @@ class _Facts:
         alone = [m[0] for m, c in limit.terms if c == 1 and len(m) == 1]
         for leaf in alone:
             rest = Polynomial.leaf(leaf) - limit
-            if not defined_inside(leaf.value, self.loop) and self.is_positive(rest, 0):
+            if not defined_inside(leaf.value, self.loop) and self.is_nonnegative(rest):
                 self.positive.add(leaf.value)
 
-    def is_positive(self, polynomial: Polynomial, least: int) -> bool:
-        """Whether a polynomial is `least` or more, because all its parts are not negative."""
+    def is_nonnegative(self, polynomial: Polynomial) -> bool:
+        """Whether a polynomial is at least 0, because all its terms are."""
         total = ZERO
         for monomial, coefficient in polynomial.terms:
             term = Polynomial.constant(coefficient)
@@ -155,7 +155,7 @@ class _Facts:
                 term = term * (Polynomial.leaf(leaf) + more)
             total = total + term
         number = dict(total.terms).get((), 0)
-        return number >= least and all(
+        return number >= 0 and all(
             c > 0 and all(self._is_one_or_more(x.value) or self._is_nonnegative(x.value) for x in m)
             for m, c in total.terms
             if m
@@ -179,8 +179,8 @@ class _Facts:
             if factor is None or constant_int(inner.lb) != 0 or constant_int(inner.step) != 1:
                 return None
             polynomial = polynomial - factor * Polynomial.leaf(counter)
-            if not self.is_positive(factor if least else -factor, 0):
-                if trips is None or not self.is_positive(-factor if least else factor, 0):
+            if not self.is_nonnegative(factor if least else -factor):
+                if trips is None or not self.is_nonnegative(-factor if least else factor):
                     return None
                 polynomial = polynomial + factor * Polynomial.constant(max(0, trips - 1))
         changes = any(

@@ -50,11 +50,6 @@ class Reason(Enum):
         "{0} is not known to be at least 0",
         "`tl.assume({0} >= 0)`, or an unsigned or constexpr argument",
     )
-    SEVERAL_DIMENSIONS = (
-        "several-dimensions",
-        "{0} varies along more than one dimension in a way that is not a sum",
-        "write the offset as a sum of one-dimensional terms",
-    )
     CARRIED_POINTER = (
         "carried-pointer",
         "the pointer {0} has no known base and stride",

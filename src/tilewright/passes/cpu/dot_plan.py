@@ -123,10 +123,6 @@ class DotPlan:
     fetch_b: tuple[int, int] = (0, 0)
 
     @property
-    def flops(self) -> int:
-        return 2 * self.m * self.n * self.k
-
-    @property
     def uses_amx(self) -> bool:
         return self.kind.startswith("amx")
 

@@ -59,8 +59,3 @@ def emit_amx_config(b: Builder, plan: DotPlan) -> None:
 def emit_amx_release(b: Builder) -> None:
     """Give the tile registers back: a dirty state makes every thread switch save 8 KB."""
     b.call(declare(b.module, "llvm.x86.tilerelease", VOID), [])
-
-
-def same_configuration(one: DotPlan, other: DotPlan) -> bool:
-    """Whether two plans can run under one `emit_amx_config`."""
-    return tile_configuration(one) == tile_configuration(other)

@@ -12,7 +12,6 @@ The function can prefetch the rows that the *next* step copies, which overlaps t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 
 from llvmlite import ir
 
@@ -25,17 +24,12 @@ from tilewright.targets import TargetInfo
 DOT_TYPE = ir.FunctionType(VOID, (POINTER, POINTER, POINTER, POINTER, I64, POINTER, I64))
 
 
-def emit_dot(
-    module: ir.Module, plan: DotPlan, target: TargetInfo, attributes: Iterable[str] = ()
-) -> ir.Function:
+def emit_dot(module: ir.Module, plan: DotPlan, target: TargetInfo) -> ir.Function:
     """Return the function of `plan`, emitting it into `module` on first use.
 
     Its type is `DOT_TYPE`. The buffers are 64-byte aligned, laid out and typed as the plan says, and
     do not overlap; those of `a` and `b` keep their matrices (their `extra` elements are overwritten).
     `next_a`/`next_b` may be null, which disables prefetching for them.
-
-    Args:
-        attributes: additional function attributes in LLVM assembly syntax.
     """
     name = f"dot_{plan.kind}_{plan.m}x{plan.n}x{plan.k}_{zlib.crc32(str(plan).encode()):08x}"
     found = module.globals.get(name)
@@ -43,9 +37,8 @@ def emit_dot(
         return found
     function = ir.Function(module, DOT_TYPE, name)
     function.linkage = "internal"
-    for attribute in ("noinline", "nounwind", *attributes):
-        # llvmlite validates attribute names; the underlying set prints any text
-        set.add(function.attributes, attribute)
+    for attribute in ("noinline", "nounwind"):
+        function.attributes.add(attribute)
     for argument, label in zip(
         function.args, ("a", "b", "acc", "next_a", "next_lda", "next_b", "next_ldb"), strict=True
     ):

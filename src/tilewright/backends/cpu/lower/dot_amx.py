@@ -48,18 +48,18 @@ _I16 = ir.IntType(16)
 _INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "tdpbssd"}
 
 
-def emit_amx_body(b: Builder, plan: DotPlan, target: TargetInfo, configure: bool = True) -> None:
-    """Emit the body of an AMX dot function. Without `configure`, the caller has loaded the tile configuration."""
+def emit_amx_body(b: Builder, plan: DotPlan, target: TargetInfo) -> None:
+    """Emit the body of an AMX dot function."""
     kernel = _AmxKernel(b, plan)
     if plan.kind != "amx_fp16":
-        kernel.run(configure)
+        kernel.run()
         return
     special = kernel.split_operands()
     with b.if_else(special, likely=False) as (unusual, usual):
         with unusual:
             emit_vector_body(b, _fallback(plan), target)
         with usual:
-            kernel.run(configure)
+            kernel.run()
 
 
 def _fallback(plan: DotPlan) -> DotPlan:
@@ -196,11 +196,10 @@ class _AmxKernel:
 
     # ---- products --------------------------------------------------------------------------------
 
-    def run(self, configure: bool) -> None:
+    def run(self) -> None:
         """Emit all register blocks of two row tiles by the panel's column tiles."""
         b, plan = self.b, self.plan
-        if configure:
-            emit_amx_config(b, plan)
+        emit_amx_config(b, plan)
         blocks = -(-self.row_tiles // 2)
 
         def panel(j: Value) -> None:
@@ -215,8 +214,7 @@ class _AmxKernel:
                 block(i64(self.row_tiles // 2), 1)
 
         repeat(b, self.panels, panel)
-        if configure:
-            emit_amx_release(b)
+        emit_amx_release(b)
 
     def block(self, i: Value, j: Value, rows: int, number: Value) -> None:
         """Accumulate `rows` × `vectors` AMX tiles over the whole depth."""

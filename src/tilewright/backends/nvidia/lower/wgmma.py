@@ -237,7 +237,7 @@ class _WgmmaEmitter:
     def _at(self, operand: int, start: int, k: int) -> Value:
         """Descriptor of the block of A (0) or B (1) at row or column `start`, and `k`."""
         layout, k_dim = (self.b, 0) if operand or self.a is None else (self.a, 1)
-        offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k, self.instruction.k)
+        offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k)
         first = self.first[operand]
         return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
 
