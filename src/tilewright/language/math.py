@@ -110,12 +110,12 @@ def umulhi(x: Any, y: Any) -> Any:
 
 @builtin()
 def maximum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
-    """The larger of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`."""
+    """The larger of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`. bf16 becomes fp32."""
 
 
 @builtin()
 def minimum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
-    """The smaller of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`."""
+    """The smaller of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`. bf16 becomes fp32."""
 
 
 @builtin()

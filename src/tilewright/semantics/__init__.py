@@ -1,6 +1,7 @@
 """The meaning of the kernel language over an abstract builder: promotion, shapes, errors.
 
-`Semantics(builder)` has one method for each operation; `TensorValue` is what they take and give.
+`Semantics(builder)` has one method per operation, which takes and returns `TensorValue`s. The stub of the same name in
+`tilewright.language` documents the method's arguments.
 """
 
 from tilewright.semantics.builder import Builder, EagerBuilder

@@ -330,19 +330,15 @@ class Arithmetic(Casts):
     # ---- functional forms ----------------------------------------------------------------------
 
     def add(self, x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-        """`x + y`."""
         return self.binary("+", x, y)
 
     def sub(self, x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-        """`x - y`."""
         return self.binary("-", x, y)
 
     def mul(self, x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-        """`x * y`."""
         return self.binary("*", x, y)
 
     def cdiv(self, x: Any, div: Any) -> Any:
-        """`x` divided by `div`, rounded up."""
         a, b = unwrap_constexpr(x), unwrap_constexpr(div)
         if not (isinstance(a, TensorValue) or isinstance(b, TensorValue)):
             value = (a + b - 1) // b
@@ -354,7 +350,6 @@ class Arithmetic(Casts):
         return self.binary("//", self.binary("+", a, self.binary("-", b, 1)), b)
 
     def where(self, condition: Any, x: Any, y: Any) -> TensorValue:
-        """`x` where `condition` holds, `y` elsewhere; both are evaluated."""
         mask = self.truth(condition)
         x, y = unwrap_constexpr(x), unwrap_constexpr(y)
         if self._has_pointer(x, y):

@@ -38,7 +38,6 @@ class Atomics(Memory):
     def atomic_cas(
         self, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
     ) -> TensorValue:
-        """`if *pointer == cmp: *pointer = val`; the old value."""
         what = "tl.atomic_cas"
         pointer = self._pointer_argument(what, pointer)
         element = self._atomic_element(what, pointer, "xchg")
@@ -56,7 +55,6 @@ class Atomics(Memory):
     def atomic_load(
         self, pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None
     ) -> TensorValue:
-        """The value at `pointer`, read atomically: a read-modify-write that changes no bit."""
         what = "tl.atomic_load"
         order = self._known_order(what, sem, ("acquire", "relaxed"))
         bits = self._bits_pointer(what, pointer)
@@ -66,7 +64,6 @@ class Atomics(Memory):
     def atomic_store(
         self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
     ) -> None:
-        """`*pointer = val`, atomically."""
         what = "tl.atomic_store"
         order = self._known_order(what, sem, ("release", "relaxed"))
         bits = self._bits_pointer(what, pointer)

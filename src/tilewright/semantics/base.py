@@ -71,7 +71,6 @@ class SemanticsBase:
         return value
 
     def to_tensor(self, value: Any) -> TensorValue:
-        """A tensor as it is; a Python number or constexpr by its literal type."""
         value = unwrap_constexpr(value)
         if isinstance(value, TensorValue):
             return value

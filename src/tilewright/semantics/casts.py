@@ -22,7 +22,6 @@ class Casts(SemanticsBase):
         fp_downcast_rounding: Any = None,
         bitcast: Any = False,
     ) -> TensorValue:
-        """`input` as `dtype`; floats round to nearest even, or towards zero with "rtz"."""
         x = self.to_tensor(input)
         target = self.known_dtype(dtype)
         rounding = self.known_text(

@@ -97,7 +97,6 @@ class Semantics(Lanes):
         return None
 
     def loop_condition(self, cond: Any, disable_licm: Any = False) -> Any:
-        """`tl.condition`: the condition itself."""
         return cond
 
     def gdc_wait(self) -> None:

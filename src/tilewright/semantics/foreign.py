@@ -36,7 +36,6 @@ class Foreign(Scaled):
         is_pure: Any = True,
         pack: Any = 1,
     ) -> Any:
-        """PTX on `pack` elements at a time, for NVIDIA GPUs only."""
         what = "tl.inline_asm_elementwise"
         text, letters = unwrap_constexpr(asm), unwrap_constexpr(constraints)
         size, pure = unwrap_constexpr(pack), bool(unwrap_constexpr(is_pure))
@@ -70,7 +69,6 @@ class Foreign(Scaled):
         arg_type_symbol_dict: Any,
         is_pure: Any = True,
     ) -> TensorValue:
-        """A function of libdevice by its symbol, the one of a table that is for these types."""
         what = "tl.extern_elementwise"
         values = self.broadcast_all([self.to_tensor(v) for v in unwrap_constexpr(args)], what)
         given = tuple(v.dtype for v in values)

@@ -19,10 +19,6 @@ class Lanes(Foreign):
     """Calls for each lane."""
 
     def map_elementwise(self, scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
-        """What `scalar_fn` gives for each element of `args`, broadcast: a tile, or a tuple of tiles.
-
-        With `pack` it takes, of each argument, that many neighbours of the last dimension, and gives as many of each result.
-        """
         count = self.known_int(pack, f"{_WHAT}: pack")
         if not args:
             raise KernelTypeError(f"{_WHAT} needs a tile to work on")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tilewright import dtypes as t
@@ -91,7 +90,6 @@ class Libdevice(Rounding):
         return self.binary("*", self.float_function("erfc", (scaled,), "libdevice.normcdf"), 0.5)
 
     def libdevice_fma(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
-        """`arg0 * arg1 + arg2`, rounded once."""
         return self.fma(arg0, arg1, arg2)
 
     def libdevice_max(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -127,39 +125,25 @@ def _wide(x: TensorValue) -> t.dtype:
 
 
 def _install_tables() -> None:
-    def unary(name: str, function: str) -> Callable[..., Any]:
+    def unary(name: str, function: str, result: Any = None, integer: Any = None) -> Any:
         def method(self: Libdevice, arg0: Any) -> TensorValue:
-            return self.float_function(function, (arg0,), f"libdevice.{name}")
+            value = self.float_function(function, (arg0,), f"libdevice.{name}", result)
+            return value if integer is None else self.convert(value, integer)
 
         return method
 
-    def binary(name: str, function: str) -> Callable[..., Any]:
+    def binary(name: str, function: str) -> Any:
         def method(self: Libdevice, arg0: Any, arg1: Any) -> TensorValue:
             return self.float_function(function, (arg0, arg1), f"libdevice.{name}")
 
         return method
 
-    def predicate(name: str, function: str) -> Callable[..., Any]:
-        def method(self: Libdevice, arg0: Any) -> TensorValue:
-            return self.float_function(function, (arg0,), f"libdevice.{name}", t.int1)
-
-        return method
-
-    def to_integer(name: str, function: str, kind: t.dtype) -> Callable[..., Any]:
-        def method(self: Libdevice, arg0: Any) -> TensorValue:
-            rounded = self.float_function(function, (arg0,), f"libdevice.{name}")
-            return self.convert(rounded, kind)
-
-        return method
-
-    for name, function in UNARY.items():
-        setattr(Libdevice, f"libdevice_{name}", unary(name, function))
-    for name, function in BINARY.items():
-        setattr(Libdevice, f"libdevice_{name}", binary(name, function))
-    for name, function in PREDICATES.items():
-        setattr(Libdevice, f"libdevice_{name}", predicate(name, function))
-    for name, (function, kind) in TO_INTEGER.items():
-        setattr(Libdevice, f"libdevice_{name}", to_integer(name, function, kind))
+    methods = {name: unary(name, function) for name, function in UNARY.items()}
+    methods |= {name: binary(name, function) for name, function in BINARY.items()}
+    methods |= {name: unary(name, function, t.int1) for name, function in PREDICATES.items()}
+    methods |= {name: unary(name, f, integer=kind) for name, (f, kind) in TO_INTEGER.items()}
+    for name, method in methods.items():
+        setattr(Libdevice, f"libdevice_{name}", method)
 
 
 _install_tables()

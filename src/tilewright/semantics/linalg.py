@@ -29,12 +29,6 @@ class Linalg(Reductions):
         trans_a: Any = False,
         trans_b: Any = False,
     ) -> TensorValue:
-        """`input @ other (+ acc)` on the last two dimensions, which `trans_a` and `trans_b` swap.
-
-        Accumulates in fp32 (fp64 for fp64, int32 or int64 for integers) unless `acc` or `out_dtype` say
-        fp16. Leading dimensions are batches and must agree. `max_num_imprecise_acc`: of 8-bit floats,
-        how many products tensor cores may sum in less than fp32 (any number by default; at most K).
-        """
         a = self.trans(input) if unwrap_constexpr(trans_a) else input
         b = self.trans(other) if unwrap_constexpr(trans_b) else other
         a, b = self._dot_operands(a, b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from tilewright import dtypes as t
@@ -20,6 +21,15 @@ _MATH_OPS = {
     "trunc": "math.trunc", "rint": "math.roundeven", "nearbyint": "math.roundeven",
     "fabs": "math.absf", "pow": "math.powf", "fma": "math.fma", "fmod": "tile.remf",
 }  # fmt: skip
+
+
+def _unary(function: str, what: str = "") -> Callable[[Any, Any], TensorValue]:
+    """The method of a function of one float by its C name."""
+
+    def method(self: Any, x: Any) -> TensorValue:
+        return self.float_function(function, (x,), what or f"tl.{function}")
+
+    return method
 
 
 class Mathematics(Linalg):
@@ -70,60 +80,21 @@ class Mathematics(Linalg):
                 kind = promote_with_number(kind, value, False)
         return [self._number_as(v, kind) for v in values]
 
-    def exp(self, x: Any) -> TensorValue:
-        """e to the power x."""
-        return self.float_function("exp", (x,), "tl.exp")
-
-    def exp2(self, x: Any) -> TensorValue:
-        """2 to the power x."""
-        return self.float_function("exp2", (x,), "tl.exp2")
-
-    def log(self, x: Any) -> TensorValue:
-        """Natural logarithm."""
-        return self.float_function("log", (x,), "tl.log")
-
-    def log2(self, x: Any) -> TensorValue:
-        """Logarithm to base 2."""
-        return self.float_function("log2", (x,), "tl.log2")
-
-    def sin(self, x: Any) -> TensorValue:
-        """Sine of radians."""
-        return self.float_function("sin", (x,), "tl.sin")
-
-    def cos(self, x: Any) -> TensorValue:
-        """Cosine of radians."""
-        return self.float_function("cos", (x,), "tl.cos")
-
-    def sqrt(self, x: Any) -> TensorValue:
-        """Square root."""
-        return self.float_function("sqrt", (x,), "tl.sqrt")
-
-    def sqrt_rn(self, x: Any) -> TensorValue:
-        """Square root, correctly rounded."""
-        return self.float_function("sqrt_rn", (x,), "tl.sqrt_rn")
-
-    def rsqrt(self, x: Any) -> TensorValue:
-        """1 / sqrt(x)."""
-        return self.float_function("rsqrt", (x,), "tl.rsqrt")
-
-    def erf(self, x: Any) -> TensorValue:
-        """Error function."""
-        return self.float_function("erf", (x,), "tl.erf")
-
-    def tanh(self, x: Any) -> TensorValue:
-        """Hyperbolic tangent."""
-        return self.float_function("tanh", (x,), "tl.tanh")
-
-    def floor(self, x: Any) -> TensorValue:
-        """Largest integer not above x, as a float."""
-        return self.float_function("floor", (x,), "tl.floor")
-
-    def ceil(self, x: Any) -> TensorValue:
-        """Smallest integer not below x, as a float."""
-        return self.float_function("ceil", (x,), "tl.ceil")
+    exp = _unary("exp")
+    exp2 = _unary("exp2")
+    log = _unary("log")
+    log2 = _unary("log2")
+    sin = _unary("sin")
+    cos = _unary("cos")
+    sqrt = _unary("sqrt")
+    sqrt_rn = _unary("sqrt_rn")
+    rsqrt = _unary("rsqrt")
+    erf = _unary("erf")
+    tanh = _unary("tanh")
+    floor = _unary("floor")
+    ceil = _unary("ceil")
 
     def abs(self, x: Any) -> TensorValue:
-        """Absolute value."""
         value = self.to_tensor(x)
         kind = value.dtype
         if kind.is_ptr():
@@ -135,11 +106,9 @@ class Mathematics(Linalg):
         return value if kind.is_int_unsigned() else self.emit("math.absi", [value], value.type)
 
     def fma(self, x: Any, y: Any, z: Any) -> TensorValue:
-        """`x * y + z`, rounded once."""
         return self.float_function("fma", (x, y, z), "tl.fma")
 
     def fdiv(self, x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> TensorValue:
-        """`x / y` of floats, in their type."""
         a, b = self._float_arguments((x, y), "tl.fdiv")
         kind = a.dtype
         wide = t.float64 if kind.is_fp64() else t.float32
@@ -147,11 +116,9 @@ class Mathematics(Linalg):
         return self.convert(self.emit("arith.divf", [a, b], a.type), kind)
 
     def div_rn(self, x: Any, y: Any) -> TensorValue:
-        """`x / y`, correctly rounded (a plain division may be 2 ulp off on a GPU)."""
         return self.float_function("div_rn", (x, y), "tl.div_rn")
 
     def umulhi(self, x: Any, y: Any) -> TensorValue:
-        """High half of the double-width product of unsigned integers."""
         a, b = self.promote_pair(x, y, "tl.umulhi")
         if not a.dtype.is_int() or a.dtype.primitive_bitwidth < 32:
             raise KernelTypeError(
@@ -162,15 +129,9 @@ class Mathematics(Linalg):
     # ---- choosing ------------------------------------------------------------------------------
 
     def maximum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        """The larger of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL.
-
-        bf16 becomes fp32, as in Triton 3.6 and 3.7."""
         return self._choose(self._max_name, x, y, propagate_nan, "tl.maximum")
 
     def minimum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        """The smaller of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL.
-
-        bf16 becomes fp32, as in Triton 3.6 and 3.7."""
         return self._choose(self._min_name, x, y, propagate_nan, "tl.minimum")
 
     def _nan_wins(self, option: Any) -> bool:
@@ -191,14 +152,12 @@ class Mathematics(Linalg):
         return self.emit(name, [a, b], a.type)
 
     def clamp(self, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> TensorValue:
-        """`x` limited to `min` … `max`; a NaN gives `min` unless it propagates."""
         low = self.maximum(x, min, propagate_nan)
         return self.minimum(low, max, propagate_nan)
 
     # ---- built from the above ------------------------------------------------------------------
 
     def sigmoid(self, x: Any) -> TensorValue:
-        """1 / (1 + exp(-x))."""
         value = self._float_arguments((x,), "tl.sigmoid")[0]
         kind = value.dtype
         wide = self._in_wide(value)
@@ -208,7 +167,6 @@ class Mathematics(Linalg):
     def softmax(
         self, x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False
     ) -> TensorValue:
-        """exp(x - max) / sum along `dim` (default: 0)."""
         value = self.tile_argument(x, "tl.softmax")
         if not value.dtype.is_floating():
             raise KernelTypeError(f"tl.softmax needs floats, got {type_text(value.type)}")
@@ -219,7 +177,6 @@ class Mathematics(Linalg):
         return self.convert(self.binary("/", top, self.sum(top, axis, keep_dims=True)), value.dtype)
 
     def next_power_of_2(self, n: Any) -> Any:
-        """The smallest power of two not below a compile-time `n`."""
         value = self.known_int(n, "triton.next_power_of_2")
         rounded = 1 << max(value - 1, 0).bit_length()
         return constexpr(rounded) if isinstance(n, constexpr) else rounded

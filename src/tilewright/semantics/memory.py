@@ -114,7 +114,6 @@ class Memory(Program):
         eviction_policy: Any = "",
         volatile: Any = False,
     ) -> TensorValue:
-        """Read through a pointer, a tile of pointers or a block pointer."""
         attributes = {
             **self._policies("tl.load", cache_modifier, _LOAD_CACHE, eviction_policy),
             "volatile": self.known_bool(volatile, "tl.load: volatile") or None,
@@ -152,7 +151,6 @@ class Memory(Program):
         cache_modifier: Any = "",
         eviction_policy: Any = "",
     ) -> None:
-        """Write through a pointer, a tile of pointers or a block pointer."""
         attributes = self._policies("tl.store", cache_modifier, _STORE_CACHE, eviction_policy)
         mask = unwrap_constexpr(mask)
         if isinstance(pointer, BlockPointer):
@@ -259,7 +257,6 @@ class Memory(Program):
         block_shape: Any,
         order: Any,
     ) -> BlockPointer:
-        """A window of constant `block_shape` at `offsets` of the array (`base`, `shape`, `strides`)."""
         base = self._base_argument("tl.make_block_ptr", base)
         block = self.shape_argument(block_shape, "tl.make_block_ptr")
         what, rank = "tl.make_block_ptr", len(block)
@@ -275,7 +272,6 @@ class Memory(Program):
         return BlockPointer(base, extents, steps, starts, block, order)
 
     def advance(self, base: Any, offsets: Any) -> BlockPointer:
-        """A block pointer moved by `offsets` elements a dimension."""
         if not isinstance(base, BlockPointer):
             raise KernelTypeError(f"tl.advance needs a block pointer, got {describe(base)}")
         moves = self._coordinates("tl.advance", "offsets", offsets, len(base.block_shape))
@@ -363,7 +359,6 @@ class Memory(Program):
     def make_tensor_descriptor(
         self, base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
     ) -> TensorDescriptor:
-        """An array of 1 to 5 dimensions, to be read and written in blocks of `block_shape`."""
         what = "tl.make_tensor_descriptor"
         base = self._base_argument(what, base)
         block = self.shape_argument(block_shape, what)
@@ -400,13 +395,11 @@ class Memory(Program):
         return BlockPointer(desc.base, desc.shape, desc.strides, starts, desc.block_shape, order)
 
     def load_tensor_descriptor(self, desc: Any, offsets: Any) -> TensorValue:
-        """The block that starts at `offsets`; elements outside the array are padding."""
         window = self._descriptor_window("load_tensor_descriptor", desc, offsets)
         check = tuple(range(len(window.block_shape)))
         return self.load(window, boundary_check=check, padding_option=desc.padding)
 
     def store_tensor_descriptor(self, desc: Any, offsets: Any, value: Any) -> None:
-        """Write a block at `offsets`; elements outside the array are dropped."""
         window = self._descriptor_window("store_tensor_descriptor", desc, offsets)
         self.store(window, value, boundary_check=tuple(range(len(window.block_shape))))
 

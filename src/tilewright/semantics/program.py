@@ -15,11 +15,9 @@ class Program(Arithmetic):
     """`program_id` … `device_assert`."""
 
     def program_id(self, axis: Any) -> TensorValue:
-        """int32 index of this program along grid axis 0, 1 or 2."""
         return self._grid("tile.program_id", axis)
 
     def num_programs(self, axis: Any) -> TensorValue:
-        """int32 extent of grid axis 0, 1 or 2."""
         return self._grid("tile.num_programs", axis)
 
     def _grid(self, name: str, axis: Any) -> TensorValue:
@@ -30,7 +28,6 @@ class Program(Arithmetic):
         return self.emit(name, [], t.int32, axis=number)
 
     def arange(self, start: Any, end: Any) -> TensorValue:
-        """int32 tile `[start, …, end-1]`; the length is a power of two."""
         low = self.known_int(start, "tl.arange: start")
         high = self.known_int(end, "tl.arange: end")
         extent = high - low
@@ -52,7 +49,6 @@ class Program(Arithmetic):
         return self.emit("tile.arange", [], kind, start=start, end=end)
 
     def full(self, shape: Any, value: Any, dtype: Any) -> TensorValue:
-        """A tile of `shape` filled with a number or a scalar tensor."""
         return self._full("tl.full", shape, value, dtype)
 
     def _full(self, what: str, shape: Any, value: Any, dtype: Any) -> TensorValue:
@@ -68,31 +64,25 @@ class Program(Arithmetic):
         return self.splat(scalar, extents)
 
     def zeros(self, shape: Any, dtype: Any) -> TensorValue:
-        """A tile of zeros."""
         return self._full("tl.zeros", shape, 0, dtype)
 
     def zeros_like(self, input: Any) -> TensorValue:
-        """Zeros with the shape and type of `input`."""
         x = self.to_tensor(input)
         return self.filled(0, x.type)
 
     def full_like(self, input: Any, value: Any) -> TensorValue:
-        """A constant with the shape and type of `input`."""
         x = self.to_tensor(input)
         return self.broadcast_shape(self.convert(self.to_tensor(value), x.dtype), x.shape)
 
     # ---- hints ---------------------------------------------------------------------------------
 
     def multiple_of(self, input: Any, values: Any) -> Any:
-        """Promise that the first lane of each run is a multiple of `values`."""
         return self._hint("multiple_of", input, values)
 
     def max_contiguous(self, input: Any, values: Any) -> Any:
-        """Promise that runs of `values` lanes are consecutive."""
         return self._hint("max_contiguous", input, values)
 
     def max_constancy(self, input: Any, values: Any) -> Any:
-        """Promise that runs of `values` lanes are equal."""
         return self._hint("max_constancy", input, values)
 
     def _hint(self, kind: str, input: Any, values: Any) -> Any:
@@ -110,19 +100,16 @@ class Program(Arithmetic):
         return self.emit("tile.hint", [x], x.type, kind=kind, values=numbers)
 
     def assume(self, cond: Any) -> None:
-        """Promise that a scalar condition is true."""
         value = self.condition(cond, "tl.assume")
         if isinstance(value, TensorValue):
             self.builder.op("tile.assume", [value.handle])
 
     def debug_barrier(self) -> None:
-        """Order this program's earlier memory accesses before its later ones."""
         self.builder.op("tile.barrier", [])
 
     # ---- printing and assertions ---------------------------------------------------------------
 
     def device_print(self, prefix: Any, *args: Any, hex: Any = False) -> None:
-        """Print values from the running kernel."""
         text = unwrap_constexpr(prefix)
         if not isinstance(text, str):
             raise KernelTypeError(
@@ -150,7 +137,6 @@ class Program(Arithmetic):
         self.device_print(words, *[x for x in texts if not isinstance(x, str)])
 
     def device_assert(self, cond: Any, msg: Any = "", mask: Any = None) -> None:
-        """Fault when a lane of `cond` is false where `mask` holds. Kept only in debug builds."""
         if not self.debug:
             return
         held = self.truth(cond)
@@ -160,7 +146,6 @@ class Program(Arithmetic):
         self.builder.op("tile.assert", [held.handle], message=text)
 
     def static_assert(self, cond: Any, msg: Any = "") -> None:
-        """Check a compile-time condition while compiling."""
         value = unwrap_constexpr(cond)
         if isinstance(value, TensorValue):
             raise KernelTypeError(
@@ -172,7 +157,6 @@ class Program(Arithmetic):
             raise CompilationError(f"static assertion failed{f': {text}' if text else ''}")
 
     def static_print(self, *values: Any, sep: Any = " ", end: Any = "\n", **ignored: Any) -> None:
-        """Print while compiling."""
         shown = [unwrap_constexpr(v) for v in values]
         print(*shown, sep=unwrap_constexpr(sep), end=unwrap_constexpr(end), flush=True)
 

@@ -48,10 +48,6 @@ class Reductions(Shapes):
     # ---- the general forms ---------------------------------------------------------------------
 
     def reduce(self, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
-        """Combine all elements along `axis` (all dimensions for None) with a jit function.
-
-        `input` may be a tuple of tiles; `combine_fn` then takes and returns that many values.
-        """
         inputs, several = self._inputs(input, "tl.reduce")
 
         def combine(*args: TensorValue) -> Any:
@@ -61,7 +57,6 @@ class Reductions(Shapes):
         return tuple(results) if several else results[0]
 
     def associative_scan(self, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
-        """Running combination along `axis`, from the end when `reverse`."""
         inputs, several = self._inputs(input, "tl.associative_scan")
 
         def combine(*args: TensorValue) -> Any:
@@ -207,18 +202,15 @@ class Reductions(Shapes):
     def sum(
         self, input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None
     ) -> TensorValue:
-        """Sum along `axis`, or of all elements. fp16 and bf16 add in fp32 and round at the end."""
         return self._fold(
             input, axis, keep_dims, lambda a, b: self.binary("+", a, b),
             lambda k: self._sum_type(k, dtype), "tl.sum",
         )  # fmt: skip
 
     def xor_sum(self, input: Any, axis: Any = None, keep_dims: Any = False) -> TensorValue:
-        """Exclusive or of integers along `axis`."""
         return self._fold_bits("^", input, axis, keep_dims, "tl.xor_sum")
 
     def reduce_or(self, input: Any, axis: Any = None, keep_dims: Any = False) -> TensorValue:
-        """Inclusive or of integers along `axis`."""
         return self._fold_bits("|", input, axis, keep_dims, "tl.reduce_or")
 
     def _fold_bits(
@@ -299,13 +291,11 @@ class Reductions(Shapes):
     def cumsum(
         self, input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> TensorValue:
-        """Running sum along `axis`, of bf16 in fp32."""
         return self._running("+", input, axis, reverse, dtype)
 
     def cumprod(
         self, input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> TensorValue:
-        """Running product along `axis`, of bf16 in fp32."""
         return self._running("*", input, axis, reverse, dtype)
 
     def _running(self, symbol: str, input: Any, axis: Any, reverse: Any, dtype: Any) -> TensorValue:
@@ -316,7 +306,6 @@ class Reductions(Shapes):
         return self.convert(result, kind)
 
     def histogram(self, input: Any, num_bins: Any, mask: Any = None) -> TensorValue:
-        """int32 counts of the values 0 … num_bins-1 in a rank-1 tile of integers."""
         x = self.tile_argument(input, "tl.histogram")
         if x.ndim != 1 or not x.dtype.is_int():
             raise KernelTypeError(

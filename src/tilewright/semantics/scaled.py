@@ -35,7 +35,6 @@ class Scaled(Libdevice):
         rhs_k_pack: Any = True,
         out_dtype: Any = None,
     ) -> TensorValue:
-        """(M, K) times (K, N), each element times the scale of its group along K."""
         formats = [
             self.known_text(f, f"{_WHAT}: a format", tuple(_FORMATS))
             for f in (lhs_format, rhs_format)

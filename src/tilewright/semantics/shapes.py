@@ -25,17 +25,14 @@ class Shapes(Atomics):
     """`reshape`, `trans`, `expand_dims`, `join` … and subscripts."""
 
     def reshape(self, input: Any, *shape: Any, can_reorder: Any = False) -> TensorValue:
-        """The same elements, in row-major order, with other extents."""
         x = self.to_tensor(input)
         extents = self.shape_argument(_unpack(shape), "tl.reshape")
         return self.reshaped(x, extents, "tl.reshape")
 
     def view(self, input: Any, *shape: Any) -> TensorValue:
-        """Old name of `reshape`."""
         return self.reshape(input, *shape)
 
     def ravel(self, x: Any, can_reorder: Any = False) -> TensorValue:
-        """All elements as one dimension."""
         value = self.to_tensor(x)
         return self.reshaped(value, (value.numel,), "tl.ravel")
 
@@ -55,7 +52,6 @@ class Shapes(Atomics):
         return self.emit("tile.reshape", [x], x.type.with_shape(shape))
 
     def expand_dims(self, input: Any, axis: Any) -> TensorValue:
-        """Insert extents of 1 at `axis` (one position or several) of the result."""
         x = self.to_tensor(input)
         axes = self.known_ints(axis, "tl.expand_dims: axis")
         rank = x.ndim + len(axes)
@@ -75,11 +71,9 @@ class Shapes(Atomics):
         return self.emit("tile.expand_dims", [x], x.type.with_shape(shape), axis=axis)
 
     def unsqueeze(self, input: Any, dim: Any) -> TensorValue:
-        """Insert an extent of 1 at `dim`."""
         return self.expand_dims(input, dim)
 
     def squeeze(self, input: Any, dim: Any) -> TensorValue:
-        """Drop dimension `dim`, whose extent must be 1."""
         x = self.tile_argument(input, "tl.squeeze")
         axis = self.dimension(dim, x.ndim, "tl.squeeze")
         if x.shape[axis] != 1:
@@ -87,17 +81,14 @@ class Shapes(Atomics):
         return self.reshaped(x, x.shape[:axis] + x.shape[axis + 1 :], "tl.squeeze")
 
     def broadcast(self, input: Any, other: Any) -> tuple[TensorValue, TensorValue]:
-        """Both tiles in their common shape."""
         a, b = self.broadcast_all([self.to_tensor(input), self.to_tensor(other)], "tl.broadcast")
         return a, b
 
     def broadcast_to(self, input: Any, *shape: Any) -> TensorValue:
-        """`input` repeated to `shape`."""
         extents = self.shape_argument(_unpack(shape), "tl.broadcast_to")
         return self.broadcast_shape(self.to_tensor(input), extents, "tl.broadcast_to: a value")
 
     def trans(self, input: Any, *dims: Any) -> TensorValue:
-        """Permute dimensions; without `dims`, swap the last two."""
         dims = _unpack(dims)
         x = self.tile_argument(input, "tl.trans")
         if not dims:
@@ -110,7 +101,6 @@ class Shapes(Atomics):
         return self.permute(x, *dims)
 
     def permute(self, input: Any, *dims: Any) -> TensorValue:
-        """Dimension d of the result is dimension `dims[d]` of `input`."""
         x = self.tile_argument(input, "tl.permute")
         order = self.known_ints(_unpack(dims), "tl.permute: dims")
         order = tuple(d % x.ndim if -x.ndim <= d < x.ndim else d for d in order)
@@ -130,7 +120,6 @@ class Shapes(Atomics):
     # ---- joining and splitting -----------------------------------------------------------------
 
     def join(self, a: Any, b: Any) -> TensorValue:
-        """Two tiles into a new last dimension of extent 2."""
         x, y = self._same_kind(a, b, "tl.join")
         x, y = self.broadcast_all([x, y], "tl.join")
         shape = (*x.shape, 2)
@@ -140,7 +129,6 @@ class Shapes(Atomics):
         return self.reshaped(joined, shape, "tl.join")
 
     def split(self, a: Any) -> tuple[TensorValue, TensorValue]:
-        """The two halves of a last dimension of extent 2."""
         x = self.tile_argument(a, "tl.split")
         if x.shape[-1] != 2:
             raise KernelTypeError(
@@ -156,7 +144,6 @@ class Shapes(Atomics):
         return low, high
 
     def interleave(self, a: Any, b: Any) -> TensorValue:
-        """Elements of `a` and `b` in turn along the last dimension."""
         joined = self.join(a, b)
         if joined.ndim == 1:
             return joined
@@ -164,7 +151,6 @@ class Shapes(Atomics):
         return self.reshaped(joined, shape, "tl.interleave")
 
     def cat(self, input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> TensorValue:
-        """Concatenate along `dim`."""
         x, y = self._same_kind(input, other, "tl.cat")
         for value in (x, y):
             self.tile_argument(value, "tl.cat")
@@ -189,7 +175,6 @@ class Shapes(Atomics):
         return x, y
 
     def flip(self, x: Any, dim: Any = None) -> TensorValue:
-        """Elements in reverse order along `dim` (default: the last)."""
         value = self.tile_argument(x, "tl.flip")
         axis = self.dimension(-1 if unwrap_constexpr(dim) is None else dim, value.ndim, "tl.flip")
         extent = value.shape[axis]
@@ -198,7 +183,6 @@ class Shapes(Atomics):
     # ---- indexing ------------------------------------------------------------------------------
 
     def gather(self, src: Any, index: Any, axis: Any) -> TensorValue:
-        """`result[i, j] = src[index[i, j], j]` for axis 0, and so on."""
         x, places = self.tile_argument(src, "tl.gather"), self.tile_argument(index, "tl.gather")
         place = self.dimension(axis, x.ndim, "tl.gather")
         if not places.dtype.is_int() or places.dtype.is_bool():

@@ -167,7 +167,6 @@ class Special(Bits):
         return self._norm((arg0, arg1, arg2), "norm3d", False)
 
     def libdevice_norm4d(self, arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> TensorValue:
-        """The same of four numbers."""
         return self._norm((arg0, arg1, arg2, arg3), "norm4d", False)
 
     def libdevice_rhypot(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -179,7 +178,6 @@ class Special(Bits):
         return self._norm((arg0, arg1, arg2), "rnorm3d", True)
 
     def libdevice_rnorm4d(self, arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> TensorValue:
-        """1 / norm4d."""
         return self._norm((arg0, arg1, arg2, arg3), "rnorm4d", True)
 
     def _norm(self, args: tuple[Any, ...], name: str, inverse: bool) -> TensorValue:

@@ -68,46 +68,25 @@ _TWO = {
 }  # fmt: skip
 
 
-def _one(name: str, text: str) -> Any:
-    def function(arg0: Any) -> Any: ...
+def _stub(name: str, text: str, count: int) -> Any:
+    def one(arg0: Any) -> Any: ...
+    def two(arg0: Any, arg1: Any) -> Any: ...
+    def three(arg0: Any, arg1: Any, arg2: Any) -> Any: ...
+    def four(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any: ...
 
+    function = (one, two, three, four)[count - 1]
     function.__name__, function.__qualname__, function.__doc__ = name, name, text
     return builtin(f"libdevice_{name}")(function)
-
-
-def _two(name: str, text: str) -> Any:
-    def function(arg0: Any, arg1: Any) -> Any: ...
-
-    function.__name__, function.__qualname__, function.__doc__ = name, name, text
-    return builtin(f"libdevice_{name}")(function)
-
-
-def _three(name: str, text: str) -> Any:
-    def function(arg0: Any, arg1: Any, arg2: Any) -> Any: ...
-
-    function.__name__, function.__qualname__, function.__doc__ = name, name, text
-    return builtin(f"libdevice_{name}")(function)
-
-
-@builtin("libdevice_norm4d")
-def norm4d(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any:
-    """Length of a vector of four numbers, without overflow on the way."""
-
-
-@builtin("libdevice_rnorm4d")
-def rnorm4d(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any:
-    """1 / norm4d."""
-
-
-@builtin("libdevice_fma")
-def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
-    """`arg0 * arg1 + arg2`, rounded once."""
 
 
 _THREE = {
     "norm3d": "Length of a vector of three numbers, without overflow on the way.",
     "rnorm3d": "1 / norm3d.", "sad": "|arg0 - arg1| + arg2 of 32-bit integers.",
+    "fma": "`arg0 * arg1 + arg2`, rounded once.",
     "byte_perm": "Four of the eight bytes of (arg1, arg0), chosen by arg2.",
+}  # fmt: skip
+_FOUR = {
+    "norm4d": "Length of a vector of four numbers, without overflow on the way.", "rnorm4d": "1 / norm4d.",
 }  # fmt: skip
 _ROUNDED = {
     "rn": "rounded to nearest, never fused", "rz": "rounded towards zero",
@@ -127,8 +106,8 @@ for _suffix, _how in _ROUNDED.items():
                 _ONE[f"{_name}2{_source}_{_suffix}"] = f"An {_text} as {_source}, {_how}."
     _ONE[f"double2float_{_suffix}"] = f"fp64 as fp32, {_how}."
 
-globals().update({name: _one(name, text) for name, text in _ONE.items()})
-globals().update({name: _two(name, text) for name, text in _TWO.items()})
-globals().update({name: _three(name, text) for name, text in _THREE.items()})
+_TEXTS = (_ONE, _TWO, _THREE, _FOUR)
+for _count, _texts in enumerate(_TEXTS, 1):
+    globals().update({name: _stub(name, text, _count) for name, text in _texts.items()})
 
-__all__ = [*_ONE, *_TWO, *_THREE, "fma", "norm4d", "rnorm4d"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [name for texts in _TEXTS for name in texts]  # pyright: ignore[reportUnsupportedDunderAll]
