@@ -37,7 +37,16 @@ def grouped_matmul(
 
 @tw.jit
 def descriptor_matmul(
-    a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, B_ROWS_OF_N: tl.constexpr
+    a,
+    b,
+    c,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    B_ROWS_OF_N: tl.constexpr,
 ):
     """C = A @ B by tensor descriptors; B is (N, K) with B_ROWS_OF_N, else (K, N)."""
     of_a = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
@@ -68,8 +77,12 @@ def persistent_matmul(
         total = tl.zeros((BM, BN), tl.float32)
         for k in range(0, K, BK):
             rk = k + tl.arange(0, BK)
-            x = tl.load(a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0)
-            y = tl.load(b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0)
+            x = tl.load(
+                a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0
+            )
+            y = tl.load(
+                b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0
+            )
             total = tl.dot(x, y, total)
         if BIAS:
             total = tl.maximum(total + tl.load(bias + rn, rn < N, 0.0)[None, :], 0.0)

@@ -111,7 +111,9 @@ def _opening() -> str:
     from tilewright.backends.base import Options
     from tilewright.runtime.compiler import build_ir
 
-    types: dict[str, Any] = {name: "*fp32:16" for name in ("x_ptr", "y_ptr", "out_ptr")} | {"n": "i32"}
+    types: dict[str, Any] = {name: "*fp32:16" for name in ("x_ptr", "y_ptr", "out_ptr")} | {
+        "n": "i32"
+    }
     kernel = add.compile(types, {"BLOCK": 1024}, target="sm_90a")
 
     def stages(target: str) -> list[_Stage]:

@@ -5,7 +5,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.frontend.symbols import symbol_of
+from tilewright.frontend.module import symbol_of
 
 
 @tw.jit

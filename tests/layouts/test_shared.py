@@ -16,7 +16,6 @@ from tilewright.backends.nvidia.lower.memory import runs as runs_along
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, runs_of
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.layouts import Layout, bank_conflicts
-from tilewright.layouts.banks import min_wavefronts, wavefronts
 from tilewright.layouts.blocked import (
     blocked,
     outer_product_layout,
@@ -31,10 +30,12 @@ from tilewright.layouts.shared import (
     is_transposable,
     k_offset,
     line_padding,
+    min_wavefronts,
     mn_offset,
     padded_swizzle,
     parse_shared,
     swizzle,
+    wavefronts,
     widest_swizzle,
 )
 

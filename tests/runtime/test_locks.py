@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.runtime import cache as cache_module
-from tilewright.runtime.cache import DiskCache
-from tilewright.runtime.locks import file_lock
+from tilewright.runtime.cache import DiskCache, file_lock
 
 SCRIPT = """
 import os, sys, time

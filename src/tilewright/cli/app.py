@@ -218,7 +218,7 @@ def explain(
 ) -> None:
     """Explain a kernel's specialization, passes and launch plan, or its memory accesses."""
     if access:
-        from tilewright.cli.accesses import explain_accesses
+        from tilewright.cli.explain import explain_accesses
 
         listed = ",".join(signature or ())
         explain_accesses(place, listed, _names(disable), target, tuple(options or ()), json_to)

@@ -132,7 +132,7 @@ def _writeable(cache: Any) -> tuple[str, bool]:
     """Whether a cache entry and a tuning result can be written and read back; both are removed afterwards."""
     import os
 
-    from tilewright.runtime.tuning_records import TuningRecord
+    from tilewright.runtime.tuning import TuningRecord
 
     key = cache.key("doctor", str(os.getpid()))
     record = TuningRecord({"doctor": str(os.getpid())})

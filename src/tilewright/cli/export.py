@@ -12,7 +12,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
-from tilewright.cli.options import parsed_options
+from tilewright.cli.signature import parsed_options
 
 
 def export(

@@ -12,7 +12,7 @@ import typer
 from tilewright.backends import registry
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
-from tilewright.cli.options import SHOWN, launch_options, parsed_options
+from tilewright.cli.signature import SHOWN, launch_options, parsed_options
 from tilewright.cli.stages import Trace, trace, trace_dump
 from tilewright.errors import LaunchError, PassError
 
@@ -190,7 +190,7 @@ def code_of(result: Trace, kind: str) -> str:
         return disassemble(artifact.object_code).rstrip("\n") + "\n"
     if "ptx" in artifact.asm:
         return artifact.asm["ptx"].rstrip("\n") + "\n"
-    from tilewright.runtime.disassemble import assembly_of
+    from tilewright.runtime.backend_compile import assembly_of
 
     return assembly_of(artifact, result.target)
 

@@ -12,14 +12,18 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tilewright import dtypes
+from tilewright import config, dtypes
+from tilewright.backends.base import Options
+from tilewright.cli.loading import FoundKernel
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.interface import innermost
+from tilewright.runtime.options import for_compilation
 from tilewright.runtime.specialize import (
     ArgumentType,
     Specializer,
@@ -245,8 +249,8 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
         own: dict[str, Any] = vars(decorated)
         chosen: dict[str, tuple[Any, str]] = {}
         configs: list[Any] = own.get("configs") or []
-        for config in configs[:1]:
-            for name, value in config.kwargs.items():
+        for first in configs[:1]:
+            for name, value in first.kwargs.items():
                 chosen[name] = (value, "autotune's first configuration")
         for name, compute in (own.get("values") or {}).items():
             for values, reason in (
@@ -334,3 +338,47 @@ def _bases(node: ast.expr) -> list[str]:
             return _bases(node.func.value)
         return _bases(node.args[0]) if node.args else []
     return [node.id] if isinstance(node, ast.Name) else []
+
+
+#: what a listing says of a launch on a GPU
+SHOWN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+def parsed_options(texts: Sequence[str]) -> dict[str, Any]:
+    """`["num_warps=8", "num_stages=3,maxnreg=64"]` as a mapping. Raises LaunchError for others."""
+    known = {field.name for field in fields(Options)} - {"disable"}
+    found: dict[str, Any] = {}
+    for text in (part for given in texts for part in given.split(",")):
+        key, equals, value = text.partition("=")
+        if not equals or key.strip() not in known:
+            raise LaunchError(
+                f"unknown option '{text}'", help=f"options: {', '.join(sorted(known))}"
+            )
+        try:
+            found[key.strip()] = ast.literal_eval(value.strip())
+        except (SyntaxError, ValueError):
+            raise LaunchError(f"'{value}' is not a value of {key}") from None
+    return found
+
+
+def launch_options(found: FoundKernel, given: Mapping[str, Any]) -> Options:
+    """Options of a kernel as a launch of it has them: an autotuner's first configuration's, and `given`.
+
+    Raises LaunchError for values that no launch takes.
+    """
+    kernel = innermost(found.kernel)
+    debug = bool(kernel.debug or config.current().debug)
+    return for_compilation(Options(debug=debug), {**_first_configuration(found.decorated), **given})
+
+
+def _first_configuration(decorated: Any) -> dict[str, Any]:
+    while decorated is not None:
+        for first in getattr(decorated, "configs", None) or ():
+            known = {field.name for field in fields(Options)}
+            return {
+                name: value
+                for name, value in first.all_kwargs().items()
+                if name in known and value is not None and name not in first.kwargs
+            }
+        decorated = getattr(decorated, "fn", None)
+    return {}

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tilewright.debug.context import checks
     from tilewright.debug.eager import run_eager
     from tilewright.interpreter.known_arrays import forget_arrays, register_arrays
-    from tilewright.interpreter.unwritten import forget_unwritten, mark_unwritten
+    from tilewright.interpreter.undefined import forget_unwritten, mark_unwritten
 
 __all__ = [
     "checks", "forget_arrays", "forget_unwritten", "mark_unwritten", "register_arrays", "run_eager",
@@ -19,8 +19,8 @@ _HOMES = {
     "run_eager": "tilewright.debug.eager",
     "register_arrays": "tilewright.interpreter.known_arrays",
     "forget_arrays": "tilewright.interpreter.known_arrays",
-    "mark_unwritten": "tilewright.interpreter.unwritten",
-    "forget_unwritten": "tilewright.interpreter.unwritten",
+    "mark_unwritten": "tilewright.interpreter.undefined",
+    "forget_unwritten": "tilewright.interpreter.undefined",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from tilewright.debug.stepping import hide_own_frames
 from tilewright.dtypes import constexpr
 from tilewright.errors import KernelTypeError, TilewrightError
 from tilewright.interpreter.memory import Memory
-from tilewright.interpreter.unwritten import unwritten_flags
+from tilewright.interpreter.undefined import unwritten_flags
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction, check_specialization
 from tilewright.semantics import Semantics

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright import dtypes
 from tilewright.debug.stepping import breakpoint_function
 from tilewright.dtypes import constexpr, unwrap_constexpr
-from tilewright.errors import KernelTypeError
-from tilewright.language.builtin import active_semantics
+from tilewright.errors import KernelTypeError, SourceLocation
+from tilewright.language.builtin import active_semantics, unused_result_error
+from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.types import RANGE_HINTS
 from tilewright.semantics.core import PYTHON_BUILTINS
 from tilewright.semantics.promotion import literal_type, promote_integers
@@ -131,3 +133,31 @@ def python_names() -> dict[str, Any]:
     names["any"] = _all_or_any("logical_or", any)
     names["all"] = _all_or_any("logical_and", all)
     return names
+
+
+def check_unused_results(function: KernelFunction) -> None:
+    """Raise CompilationError for a statement of `function` that calls what `must_use_result` marks.
+
+    Found from the syntax tree: a call by the name of a global or of an attribute of one.
+    """
+    names = function.globals
+    for node in ast.walk(function.tree):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        called = node.value.func
+        error = unused_result_error(_value_of(called, names), ast.unparse(called))
+        if error is not None:
+            error.location = SourceLocation(
+                function.file,
+                function.first_line + node.lineno - 1,
+                node.col_offset + function.column_offset,
+                (node.end_col_offset or 0) + function.column_offset,
+                function.fn.__name__,
+            )
+            raise error
+
+
+def _value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Attribute):
+        return getattr(_value_of(node.value, names), node.attr, None)
+    return names.get(node.id) if isinstance(node, ast.Name) else None

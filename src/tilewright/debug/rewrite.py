@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from tilewright.debug.joins import as_join, joined_names, joins_results, place_joins
-from tilewright.debug.unused import check_unused_results
+from tilewright.debug.python_names import check_unused_results
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction

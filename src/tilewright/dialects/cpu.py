@@ -43,8 +43,8 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile import PtrType
+from tilewright.dialects.tile.base import fast_operand_segments
 
 
 @irdl_attr_definition

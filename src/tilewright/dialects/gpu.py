@@ -44,8 +44,7 @@ from tilewright.dialects.gpu_tensor_maps import EncodeTensorMapOp as EncodeTenso
 from tilewright.dialects.gpu_tensor_maps import ProxyFenceOp as ProxyFenceOp
 from tilewright.dialects.gpu_types import MbarriersType as MbarriersType
 from tilewright.dialects.gpu_types import SharedType as SharedType
-from tilewright.dialects.operand_segments import fast_operand_segments
-from tilewright.dialects.tile.base import require, same_shape
+from tilewright.dialects.tile.base import fast_operand_segments, require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
 from tilewright.dialects.tile.layout_verification import same_layout
 from tilewright.layouts import Layout

@@ -13,8 +13,7 @@ from xdsl.irdl import (
 )
 
 from tilewright.dialects import tile
-from tilewright.dialects.operand_segments import fast_operand_segments
-from tilewright.dialects.tile.base import require
+from tilewright.dialects.tile.base import fast_operand_segments, require
 
 
 @fast_operand_segments

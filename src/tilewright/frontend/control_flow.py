@@ -11,8 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.errors import KernelTypeError
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED, Undefined
-from tilewright.frontend.state import BuilderState
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, BuilderState, Undefined
 from tilewright.frontend.values import Joined, filler, join_types, rebuild, same_value
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_call

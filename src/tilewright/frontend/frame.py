@@ -1,4 +1,4 @@
-"""State of one function being compiled: names, source location, globals read."""
+"""State of a compilation (`BuilderState`) and of each function in it (`Frame`): names, source location, globals read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import builtins
 from types import ModuleType
 from typing import Any
 
+from xdsl.ir import SSAValue
+
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelNameError, SourceLocation, UnsupportedSyntax
+from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.liveness import FunctionAnalysis, analysis_of
+from tilewright.semantics.values import TensorValue
 
 #: Names that hold control flow during compilation; no Python identifier can clash with them.
 BREAK = "$break"
@@ -150,3 +154,33 @@ def check_global(name: str, value: Any) -> None:
             f"global '{name}' is an array ({type(value).__name__})",
             help="pass it to the kernel as an argument",
         )
+
+
+class BuilderState:
+    """State of one compilation; the mixins of `KernelBuilder` derive from it."""
+
+    frame: Frame
+    frames: list[Frame]
+    builder: IRBuilder
+    semantics: Any
+    debug: bool
+    globals_read: dict[tuple[KernelFunction, str], Any]
+    callees: dict[KernelFunction, None]
+    copied: int
+    unused: ast.expr | None = None
+    """The expression of the statement being compiled, whose value nobody uses."""
+
+    def visit(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def condition(self, node: ast.expr, what: str) -> bool | SSAValue:
+        """The truth of an expression: a bool when known, else a scalar i1."""
+        raise NotImplementedError
+
+    def run(self, statements: list[ast.stmt]) -> None:
+        raise NotImplementedError
+
+    def tensor(self, handle: SSAValue, kind: Any) -> TensorValue:
+        """A value of language type `kind` for `handle`."""
+        return TensorValue(handle, kind, self.semantics)

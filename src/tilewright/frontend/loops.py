@@ -36,7 +36,7 @@ from tilewright.frontend.values import (
     same_value,
     widened,
 )
-from tilewright.ir.names import name_value
+from tilewright.ir.text import name_value
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.promotion import literal_type

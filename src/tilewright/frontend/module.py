@@ -1,4 +1,4 @@
-"""Set up a compilation, run it, and give every error its place in the source."""
+"""Set up a compilation, run it, and locate every error in the source; symbols of kernels."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from tilewright.frontend import BuiltKernel
 from tilewright.frontend.calls import KernelBuilder
 from tilewright.frontend.frame import Frame
 from tilewright.frontend.ir_builder import IRBuilder
-from tilewright.frontend.symbols import symbol_of
 from tilewright.ir.location import location_attribute
-from tilewright.ir.names import name_value
+from tilewright.ir.text import name_value
 from tilewright.ir.types import ir_type
 from tilewright.language import target_info
 from tilewright.language.kernel_function import KernelFunction, check_specialization
@@ -180,3 +179,28 @@ def _argument_attributes(name: str, divisor: int | None, nonnegative: bool) -> D
     if nonnegative:
         attributes["tile.nonnegative"] = UnitAttr()
     return DictionaryAttr(attributes)
+
+
+#: C's mathematics, which code on a CPU calls; each also with the f of single precision
+_MATHEMATICS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "erf",
+    "erfc", "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmod", "hypot", "ldexp", "lgamma", "log",
+    "log10", "log1p", "log2", "pow", "remainder", "rint", "round", "roundeven", "sin", "sincos",
+    "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
+)  # fmt: skip
+#: words of PTX, and functions that every kernel may call
+_TAKEN = frozenset((
+    "_", "WARP_SZ", "printf", "vprintf", "malloc", "free", "memcpy", "memmove", "memset", "abort",
+    *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS),
+))  # fmt: skip
+
+
+def symbol_of(name: str) -> str:
+    """The symbol of a kernel called `name`: the name itself, unless that is taken or not ASCII.
+
+    LLVM ends the process for letters that PTX does not have, and a kernel called `sinf` would take
+    the place of the function.
+    """
+    plain = "".join(c if c.isascii() else f"_u{ord(c):x}" for c in name)
+    taken = plain in _TAKEN or plain.startswith(("__nv_", "tw_"))
+    return f"kernel_{plain}" if taken else plain

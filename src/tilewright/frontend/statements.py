@@ -10,7 +10,7 @@ from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSynt
 from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import is_tensor
-from tilewright.ir.names import name_value
+from tilewright.ir.text import name_value
 from tilewright.language.liveness import exits_loop_or_function, is_constexpr_annotation
 from tilewright.semantics.values import TensorValue, describe
 

@@ -19,7 +19,7 @@ from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe
 
 if TYPE_CHECKING:
-    from tilewright.frontend.state import BuilderState
+    from tilewright.frontend.frame import BuilderState
 
 _NUMBERS = (bool, int, float)
 

@@ -12,9 +12,8 @@ from xdsl.ir import Block, Region, SSAValue
 from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.carried import Carried, tensor_triples
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, BuilderState
 from tilewright.frontend.loops import Loops, RangeValue
-from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break

@@ -1,8 +1,8 @@
-"""What type conversions in `old + x · y` may be: those that a program with sums in one type gives the same result as.
+"""Element types of MLIR text, and which conversions in `old + x · y` preserve a matmul with one accumulator type.
 
-Sums are made in the accumulator's type and rounded once. So roundings of floats between product and sum may go,
-which leaves the result more exact; conversions that change what is multiplied, or drop bits that the result has, may
-not. Integers are taken modulo 2^w, with w the bits of the result's elements.
+A matmul accumulates in one type and rounds once. Roundings of floats between product and accumulation may therefore
+be dropped, which makes the result more exact. Conversions that change an operand's value, or drop bits of the result,
+may not. Integers are computed modulo 2^w, where w is the width of the result's elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError
 from tilewright.generator.contraction import accumulators
 from tilewright.generator.description import Access, Argument
-from tilewright.generator.element_types import CONVERSIONS, language_type
 
 PRODUCTS = (arith.MulfOp, arith.MuliOp)
 SUMS = (arith.AddfOp, arith.AddiOp)
@@ -132,3 +131,27 @@ def check_accumulator_type(
         raise wrong(
             op, f"products of {factors[0]} are summed in {sums}, which does not hold {result}"
         )
+
+
+#: operations that only change an element's type
+CONVERSIONS = (
+    arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
+)  # fmt: skip
+_BY_NAME = {
+    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv",
+    "f8E5M2": "fp8e5", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
+    "si8": "i8", "ui8": "u8", "si32": "i32",
+}  # fmt: skip
+
+
+def language_type(kind: Attribute, place: Any = None) -> dtypes.dtype:
+    """The language type of an element type. Raises CompilationError for those that kernels lack."""
+    name = _BY_NAME.get(str(kind))
+    if name is None:
+        raise CompilationError(
+            f"elements of type {kind} cannot be multiplied here",
+            location=place,
+            help=f"use {', '.join(_BY_NAME)}",
+        )
+    found: Any = dtypes.from_short_name(name)
+    return found

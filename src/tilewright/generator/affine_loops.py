@@ -22,15 +22,16 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import (
+    CONVERSIONS,
     PRODUCTS,
     SUMS,
     check_accumulator_type,
     check_conversions,
+    language_type,
     plain,
     without_signs,
 )
 from tilewright.generator.description import Access, Argument, Bound, Description, Loop, roles_of
-from tilewright.generator.element_types import CONVERSIONS, language_type
 from tilewright.generator.elementwise import zero_like
 from tilewright.ir.location import location_of
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.errors import CompilationError
-from tilewright.generator.element_types import language_type
+from tilewright.generator.accumulator_types import language_type
 from tilewright.ir.location import location_of
 
 _INTEGER_PREDICATES = (

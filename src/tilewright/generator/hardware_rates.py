@@ -1,10 +1,17 @@
-"""Rates of machines that the cost model of matmuls reads: those of GPUs are in `targets`, CPUs' follow from their features."""
+"""Inputs of the matmul cost model: rates of machines, candidate tiles of GPUs, and shared-memory traffic of `wgmma`.
+
+Rates of GPUs are in `targets`; those of CPUs follow from their features.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from tilewright.errors import UnsupportedTarget
+from tilewright.layouts.fragments import WgmmaInstruction
+from tilewright.layouts.wgmma_partition import partition_wgmma
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.targets import GpuRates, TargetInfo
 
 #: bytes of a line of the caches
@@ -78,3 +85,68 @@ def cpu_rates(target: TargetInfo, element: str) -> CpuRates:
     fours = 4.0 if element in ("i8", "u8") and target.has("avx512vnni") else 1.0
     macs = 2 * lanes * _CPU_GHZ * max(tiles, pairs, fours)
     return CpuRates(macs, matrix_unit=tiles > 1)
+
+
+#: what warp-group products take
+WARP_GROUP_TILES = (
+    (128, 256, 8), (256, 128, 8), (192, 192, 12), (128, 192, 8), (192, 128, 12), (128, 128, 8),
+    (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
+    (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
+)  # fmt: skip
+#: of elements of 16 bits, with how much longer a step takes than is estimated (measured on an H200); those of 256 rows
+#: also of 8 bits that lie along k
+WIDE_TILES = {
+    (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
+    (256, 176, 8): 1.05, (256, 160, 8): 1.05,
+}  # fmt: skip
+#: with accumulators of 16 bits
+HALF_TILES = ((256, 256, 8), (256, 192, 8))
+_NARROW_TILES = (
+    (32, 128, 4), (128, 32, 4), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 128, 4), (128, 16, 4),
+    (16, 64, 2), (64, 16, 2), (16, 32, 1), (32, 16, 1), (16, 16, 1),
+)  # fmt: skip
+#: what multiply-adds take: a thread's part of a tile stays in registers
+PLAIN_TILES = ((128, 128, 8), (128, 64, 8), (64, 128, 8), (64, 64, 4), *_NARROW_TILES)
+#: what mma.sync takes
+WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), *PLAIN_TILES)
+
+
+#: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
+#: times as long with a row-major B on an H200
+_TURNING = 1.5
+
+
+def read_by_groups(
+    element: str, size: int, across: str, block_m: int, block_n: int, warps: int
+) -> float:
+    """Lines of 32 bytes that a tile's products take from shared memory for 32 bytes of K, with what it
+    takes to have both operands along k.
+
+    `across`: the operands ("a", "b", both or neither) that lie across k in memory; those of 16 bits
+    (`size` 2) are multiplied as they lie.
+    """
+    extents = {"a": block_m, "b": block_n}
+    through = through_registers(element, across, block_m, block_n, warps)
+    turned = sum(2 * _TURNING * extents[x] for x in across if x != through and size != 2)
+    if through:
+        rows, columns = extents[through], block_m * block_n // extents[through]
+        again = max(1, warps // 4 // (rows // 64))  # groups that share the columns out
+        return rows // 64 * columns + rows * again + turned
+    # narrow products wait for the left operand
+    left = 64 * (max(2.0, 4.0 - block_n / 64) if block_n >= 64 else 2.0)
+    return block_m // 64 * (left + max(16, block_n)) + turned
+
+
+@functools.cache
+def through_registers(element: str, across: str, block_m: int, block_n: int, warps: int) -> str:
+    """The operand, "a" or "b", that passes through registers instead of being turned in shared memory
+    (the pass `select-wgmma-rs`); "" for none."""
+    if element != "tf32":
+        return ""
+    larger = "ab" if block_m >= block_n else "ba"
+    for operand in larger if across == "ab" else across:
+        instruction = WgmmaInstruction(8, "tf32", "tf32", operand)
+        found = partition_wgmma(instruction, block_m, block_n, warps)
+        if found is not None and found.k_steps_per_batch(max_registers_per_thread(warps)):
+            return operand
+    return ""

@@ -25,6 +25,7 @@ from tilewright.generator.accumulator_types import (
     SUMS,
     check_accumulator_type,
     check_conversions,
+    language_type,
     plain,
     without_signs,
 )
@@ -37,7 +38,6 @@ from tilewright.generator.description import (
     Loop,
     roles_of,
 )
-from tilewright.generator.element_types import language_type
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
 from tilewright.generator.linalg_named_ops import NamedMatmulOp
 from tilewright.ir.location import location_of

@@ -26,14 +26,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.generator.hardware_rates import LINE, from_l2, gpu_rates, tensor_macs
-from tilewright.generator.shared_traffic import read_by_groups, through_registers
-from tilewright.generator.tiles import (
+from tilewright.generator.hardware_rates import (
     HALF_TILES,
+    LINE,
     PLAIN_TILES,
     WARP_GROUP_TILES,
     WARP_TILES,
     WIDE_TILES,
+    from_l2,
+    gpu_rates,
+    read_by_groups,
+    tensor_macs,
+    through_registers,
 )
 from tilewright.generator.workload import SIZES, Tiling, Workload
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle

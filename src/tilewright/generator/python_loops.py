@@ -25,7 +25,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
 from tilewright.generator.scalar_accumulators import rewrite_scalar_accumulators
 from tilewright.ir.location import location_attribute
-from tilewright.ir.names import name_value
+from tilewright.ir.text import name_value
 
 _SHAPE = (
     "write for i in range(M): for j in range(N): for k in range(K): C[i, j] += A[i, k] * B[k, j]"

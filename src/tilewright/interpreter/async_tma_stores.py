@@ -15,8 +15,8 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
-from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
+from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import Stage, fault, read_stage, tma_tile_elements
 
 if TYPE_CHECKING:

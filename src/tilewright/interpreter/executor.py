@@ -25,16 +25,15 @@ from tilewright.errors import DeviceAssertError, SourceLocation
 from tilewright.interpreter import async_tma_stores, producer_warp, registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
-from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.nonfinite import NonfiniteLanes
 from tilewright.interpreter.numeric_checks import divided, wrapped
 from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic
+from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
 from tilewright.interpreter.shared_memory import ProgramMemory
-from tilewright.interpreter.undefined import UndefinedLanes
-from tilewright.interpreter.unwritten import unwritten_flags
+from tilewright.interpreter.undefined import UndefinedLanes, unwritten_flags
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 

@@ -1,4 +1,4 @@
-"""Functions of floats: `math.*` and `tile.libm`, computed in fp64 and rounded once."""
+"""Functions of floats: `math.*` and `tile.libm`, computed in fp64 and rounded once; inline assembly is rejected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -141,3 +141,12 @@ def _libm(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values
     if name in _PREDICATES:
         return [_PREDICATES[name](wide(values[0]))[()]]
     return evaluate(name, kinds, values)
+
+
+@implements("tile.inline_asm")
+def inline_asm(ctx: Any, attributes: Any, result_types: Any, *operands: Any) -> NoReturn:
+    """Raises InterpreterError."""
+    raise InterpreterError(
+        "tl.inline_asm_elementwise holds PTX, which only NVIDIA GPUs run",
+        help="write the operation with tl functions (tl.extra.libdevice has most of C's math)",
+    )

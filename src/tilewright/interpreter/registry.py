@@ -1,4 +1,4 @@
-"""The table of operation meanings: IR name -> a function on NumPy values.
+"""The semantics of operations: IR name → a function on NumPy values, and the attributes it receives.
 
 A function takes the context (program, grid, memory, location), the operation's attributes as plain
 Python values, the language types of its results, and its operands: NumPy scalars and arrays, or
@@ -12,13 +12,26 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from tilewright import dtypes
 from tilewright.errors import InterpreterError
+from tilewright.ir.types import language_type
 
 Function = Callable[..., Sequence[Any]]
 
 _FUNCTIONS: dict[str, Function] = {}
 _MOVES: set[str] = set()
-_MODULES = ("numbers", "functions", "tiles", "accesses", "vectors", "foreign")
+_MODULES = ("numbers", "functions", "tiles", "accesses", "vectors")
 
 
 def implements(*names: str, moves: bool = False) -> Callable[[Function], Function]:
@@ -69,3 +82,30 @@ def call(
         if function is None:
             raise InterpreterError(f"the interpreter does not know {name}")
     return list(function(ctx, attributes, result_types, *operands))
+
+
+def kind_of(attribute: Attribute) -> Any:
+    """The language type of a scalar, tile or vector type."""
+    if isinstance(attribute, VectorType):
+        return dtypes.block_type(
+            language_type(attribute.element_type), tuple(attribute.get_shape())
+        )
+    return language_type(attribute)
+
+
+def plain(attribute: Any) -> Any:
+    """An attribute as a plain Python value."""
+    if isinstance(attribute, IntegerAttr):
+        value = attribute.value.data
+        kind = attribute.type
+        is_bool = isinstance(kind, IntegerType) and kind.width.data == 1
+        return bool(value) if is_bool else value
+    if isinstance(attribute, FloatAttr):
+        return attribute.value.data
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if isinstance(attribute, DenseArrayBase):
+        return tuple(attribute.get_values())
+    if isinstance(attribute, ArrayAttr):
+        return tuple(plain(a) for a in attribute.data)
+    return attribute

@@ -13,7 +13,7 @@ from tilewright import dtypes
 from tilewright.dialects import cpu, tile
 from tilewright.errors import InterpreterError
 from tilewright.interpreter.arrays import numpy_dtype
-from tilewright.interpreter.attributes import kind_of, plain
+from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.tiles import counts, dot
 
 if TYPE_CHECKING:

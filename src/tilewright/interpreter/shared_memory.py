@@ -21,8 +21,8 @@ from tilewright.dialects import gpu, tile
 from tilewright.errors import InterpreterError, SourceLocation
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
-from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
+from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.tiles import dot
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 

@@ -4,7 +4,7 @@ One type for all of it, `Layout` = repeat × linear; see `layout.py`. Pure Pytho
 code generation, the interpreter and the tests all ask the same functions.
 """
 
-from tilewright.layouts.banks import bank_conflicts
 from tilewright.layouts.layout import Layout, parse_layout
+from tilewright.layouts.shared import bank_conflicts
 
 __all__ = ["Layout", "bank_conflicts", "parse_layout"]

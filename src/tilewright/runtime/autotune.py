@@ -4,7 +4,7 @@ The interface is Triton's (decorator arguments, `Config`, the attributes of `Aut
 four differences. Arrays that the kernel writes are restored after tuning even without
 `reset_to_zero`/`restore_value`. Configurations that are equivalent on the target are timed once.
 The first configuration in list order within 2 % of the fastest wins, so noise does not decide.
-Timings are stored on disk individually (`tuning_records`).
+Timings are stored on disk individually (`TuningRecord`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From tile IR to an artifact, in this process or in one of its workers."""
+"""Compile tile IR to an artifact, in this process or a worker; disassemble an artifact."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ def compile_module(module: Any, options: Options, machine: TargetInfo) -> Artifa
     if workers is None or not isinstance(registry.get(machine.name), registry.LazyBackend):
         return compile_here(module, options, machine)
     return workers.compile(module, options, machine)
+
+
+def assembly_of(artifact: Artifact, target: TargetInfo) -> str:
+    """Native assembly. Raises KeyError if the kernel's LLVM IR was not kept."""
+    from llvmlite import binding
+
+    from tilewright.backends.cpu.target import machine
+
+    module = binding.parse_assembly(artifact.asm["llvm"])
+    return machine(target).emit_assembly(module)

@@ -49,7 +49,7 @@ class _Stages(Mapping[str, Any]):
         if stage in artifact.asm:
             return artifact.asm[stage]
         if stage == "asm" and not self._kernel.target.is_gpu:
-            from tilewright.runtime.disassemble import assembly_of
+            from tilewright.runtime.backend_compile import assembly_of
 
             artifact.asm["asm"] = assembly_of(artifact, self._kernel.target)
             return artifact.asm["asm"]

@@ -1,4 +1,4 @@
-"""Plans of `matmul` calls with known shapes: allocate the result, launch the kernels, return the result."""
+"""Plans of `matmul` calls with known shapes: allocate the result and workspaces, launch the kernels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tilewright.runtime.devices import Place, stream_function
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.output_aliasing import OutputAliasCheck
-from tilewright.runtime.workspace import workspace
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
+import threading
 
 
 class Launch:
@@ -178,3 +178,36 @@ class Plan:
             for launch in self.launches:
                 launch([arrays[i] for i in launch.pointers], numbers if launch.numbers else ())
         return target if self.result is None else self.result(target)
+
+
+#: bytes that a role keeps in a thread
+MOST_KEPT = 128 << 20
+_LINE = 64
+_kept = threading.local()
+
+
+def workspace(role: str, count: int, kind: dtype) -> Any:
+    """A NumPy array of at least `count` elements that starts on a cache line; its contents are anything.
+
+    The next call with the same role in the same thread gives the same memory.
+    """
+    views = _kept.__dict__
+    held = views.get(role)
+    if held is not None and held[:2] == (count, kind):
+        return held[2]
+    import ml_dtypes
+    import numpy
+
+    element = numpy.dtype(getattr(ml_dtypes, kind.array_name, None) or kind.array_name)
+    size = count * element.itemsize
+    lines = None if held is None else held[3]
+    if lines is None or lines.nbytes < size:
+        held = lines = None
+        views.pop(role, None)  # before the new one is there
+        raw = numpy.empty(size + _LINE, numpy.uint8)
+        start = -raw.ctypes.data % _LINE
+        lines = raw[start : start + size]
+    view = lines[:size].view(element)
+    if size <= MOST_KEPT:
+        views[role] = count, kind, view, lines
+    return view

@@ -1,12 +1,17 @@
-"""One tuning run: compile the configurations, time those that work, choose."""
+"""A tuning run: compile the configurations, time those that compile, choose the fastest, and store the result on disk."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
+import os
+import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tilewright import config as settings
@@ -18,6 +23,7 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
+from tilewright.runtime.cache import cache_root, file_lock
 from tilewright.runtime.compiler import forms_as_asked
 from tilewright.runtime.descriptors import TensorDescriptor, opened
 from tilewright.runtime.devices import device_of
@@ -28,7 +34,6 @@ from tilewright.runtime.specialize import constant_text
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family
 from tilewright.runtime.tuning_progress import progress
-from tilewright.runtime.tuning_records import TuningRecord
 from tilewright.runtime.workers import side_by_side, worthwhile
 
 QUANTILES = (0.5, 0.2, 0.8)
@@ -365,3 +370,57 @@ def set_zero(value: Any) -> None:
 def _first_line(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return f"{type(error).__name__}: {text.splitlines()[0]}"
+
+
+_FORMAT = 1
+
+
+def records_directory() -> Path:
+    """Where tuning results are kept: `tuning` in the cache folder."""
+    return cache_root() / "tuning"
+
+
+class TuningRecord:
+    """Timings of one kernel on one target for one tuning key.
+
+    `identity` is everything the timings depend on except the configuration; it is stored in the
+    file and compared on load. Timings are `[median, low, high]` in ms, or a text: why it failed.
+    """
+
+    def __init__(self, identity: Mapping[str, str], directory: Path | None = None) -> None:
+        self.identity = dict(identity)
+        text = json.dumps(self.identity, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:40]
+        self.path = (directory or records_directory()) / f"{digest}.json"
+
+    def load(self) -> dict[str, list[float]]:
+        """Timings by configuration text; {} when there are none."""
+        try:
+            data = json.loads(self.path.read_text(encoding="utf-8"))
+            if data["format"] != _FORMAT or data["identity"] != self.identity:
+                return {}
+            return {
+                str(name): [float(t) for t in times]
+                for name, times in data["timings"].items()
+                if times and all(isinstance(t, (int, float)) for t in times)
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def update(self, timings: Mapping[str, list[float]]) -> None:
+        """Merge `timings` into the file. A folder that cannot be written is no error."""
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with file_lock(Path(f"{self.path}.lock"), 5):
+                self._write({**self.load(), **timings})
+
+    def _write(self, timings: Mapping[str, Any]) -> None:
+        data = {"format": _FORMAT, "identity": self.identity, "timings": dict(timings)}
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".tuning-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(data, stream, indent=1, sort_keys=True)
+            Path(name).replace(self.path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -2,7 +2,7 @@
 
 from llvmlite import binding, ir
 
-from tilewright.backends.llvm.builder import SharingBuilder
+from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.function import KernelFunction
 
 I32, I64 = ir.IntType(32), ir.IntType(64)

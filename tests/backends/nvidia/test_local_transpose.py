@@ -14,8 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.backends.nvidia.lower.local_transpose import lower_turn
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
-from tilewright.layouts.banks import min_wavefronts, wavefronts
-from tilewright.layouts.shared import SharedLayout, is_transposable
+from tilewright.layouts.shared import SharedLayout, is_transposable, min_wavefronts, wavefronts
 
 pytestmark = pytest.mark.sampled(3)
 

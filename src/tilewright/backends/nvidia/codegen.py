@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import control
-from tilewright.backends.llvm.builder import SharingBuilder
+from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.math import ptx

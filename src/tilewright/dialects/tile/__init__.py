@@ -23,8 +23,10 @@ from tilewright.dialects.tile.base import (
     PtrType,
     element_bytes,
     element_of,
+    elementwise_trait,
     ints,
     is_tile,
+    moves_lanes,
     shape_of,
     with_shape,
 )
@@ -79,7 +81,6 @@ from tilewright.dialects.tile.tiles import (
     SplitOp,
     TransOp,
 )
-from tilewright.dialects.tile.traits import elementwise_trait, moves_lanes
 from tilewright.ir.upstream import remember_integer_lists, widen_conversions
 
 widen_conversions()

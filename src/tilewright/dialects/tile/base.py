@@ -1,10 +1,12 @@
-"""The pointer type of the `tile` dialect, and what its operations ask of shapes and types."""
+"""Pointer type, traits and common verification of tile operations, and fast access to operand segments."""
 
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -15,15 +17,20 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import (
     Attribute,
     BlockArgument,
+    Operation,
     OpResult,
     ParametrizedAttribute,
     SSAValue,
     TypeAttribute,
 )
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
+    OptOperandDef,
+    VarOperandDef,
     irdl_attr_definition,
 )
+from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.tile.layout_verification import same_layout
@@ -122,3 +129,78 @@ def require(condition: bool, message: str) -> None:
 
 def ints(attr: DenseArrayBase) -> tuple[int, ...]:
     return tuple(map(int, cast(Any, attr).get_values()))
+
+
+@dataclass(frozen=True)
+class Elementwise(OpTrait):
+    """Each lane of the result depends on the same lane of the operands only. Operands are scalars or of one shape."""
+
+    cheap: bool = False
+    """Whether it costs about as much as an integer addition, so that fused loops rematerialize it."""
+
+
+@dataclass(frozen=True)
+class MovesLanes(OpTrait):
+    """The result consists of elements of the operands at other coordinates.
+
+    Operands go through memory: scratch on a CPU, shared memory on a GPU. Remaps whose elements stay in their thread
+    (`tile.trans`, `tile.reshape` …) do not have this trait.
+    """
+
+
+@functools.cache
+def elementwise_trait(kind: type[Operation]) -> Elementwise | None:
+    """The `Elementwise` trait of an operation class, if it has one."""
+    return kind.get_trait(Elementwise)
+
+
+@functools.cache
+def _moves_lanes(kind: type[Operation]) -> bool:
+    return kind.has_trait(MovesLanes, value_if_unregistered=False)
+
+
+def moves_lanes(op: Operation) -> bool:
+    """Whether `op` has the trait `MovesLanes`."""
+    return _moves_lanes(type(op))
+
+
+_Kind = TypeVar("_Kind", bound=type[Operation])
+
+
+@functools.lru_cache(maxsize=4096)
+def _places(sizes: bytes) -> tuple[slice, ...]:
+    """Where each group lies among the operands; `sizes` are i32."""
+    places, start = [], 0
+    for size in struct.unpack(f"<{len(sizes) // 4}i", sizes):
+        places.append(slice(start, start + size))
+        start += size
+    return tuple(places)
+
+
+def fast_operand_segments(kind: _Kind) -> _Kind:
+    """Decorates an operation whose sizes are a property: the same accessors, faster."""
+    definition: Any = kind.get_irdl_definition()  # type: ignore[attr-defined]
+    if not any(isinstance(option, AttrSizedOperandSegments) for option in definition.options):
+        raise TypeError(f"{definition.name} has no operandSegmentSizes")
+    for position, (name, operand) in enumerate(definition.operands):
+        setattr(kind, name, _accessor(position, operand))
+    return kind
+
+
+def _accessor(position: int, definition: Any) -> property:
+    def place(op: Any) -> slice:
+        return _places(op.properties["operandSegmentSizes"].data.data)[position]
+
+    def several(op: Any) -> Any:
+        return op.operands[place(op)]
+
+    def one(op: Any) -> Any:
+        return op.operands[place(op).start]
+
+    def one_or_none(op: Any) -> Any:
+        at = place(op)
+        return op.operands[at.start] if at.stop > at.start else None
+
+    if isinstance(definition, VarOperandDef):
+        return property(one_or_none if isinstance(definition, OptOperandDef) else several)
+    return property(one)

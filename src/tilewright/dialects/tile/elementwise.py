@@ -19,13 +19,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.tile.base import (
+    Elementwise,
     PtrType,
     elementwise,
     require,
     require_element,
     scalar_of,
 )
-from tilewright.dialects.tile.traits import Elementwise
 
 
 @irdl_op_definition

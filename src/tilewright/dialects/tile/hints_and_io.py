@@ -23,8 +23,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.tile.base import elementwise, ints, require, require_element
-from tilewright.dialects.tile.traits import Elementwise
+from tilewright.dialects.tile.base import Elementwise, elementwise, ints, require, require_element
 
 ALIGNED = "aligned"
 """A `kind` of `tile.hint`."""

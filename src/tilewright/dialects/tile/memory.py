@@ -32,10 +32,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile.base import (
+    Elementwise,
     PtrType,
     elementwise,
+    fast_operand_segments,
     ints,
     require,
     require_element,
@@ -43,7 +44,6 @@ from tilewright.dialects.tile.base import (
     shape_of,
 )
 from tilewright.dialects.tile.layout_verification import verify_compatible
-from tilewright.dialects.tile.traits import Elementwise
 
 
 @irdl_op_definition

@@ -24,6 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.tile.base import (
+    MovesLanes,
     element_of,
     elementwise,
     ints,
@@ -32,7 +33,6 @@ from tilewright.dialects.tile.base import (
     shape_of,
 )
 from tilewright.dialects.tile.layout_verification import same_layout, verify_compatible
-from tilewright.dialects.tile.traits import MovesLanes
 
 
 @irdl_op_definition

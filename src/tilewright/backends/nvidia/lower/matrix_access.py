@@ -18,8 +18,8 @@ from xdsl.ir import Attribute
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.layouts import Layout
-from tilewright.layouts.banks import wavefronts
 from tilewright.layouts.layout import Vector
+from tilewright.layouts.shared import wavefronts
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen

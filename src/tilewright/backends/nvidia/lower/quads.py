@@ -1,4 +1,4 @@
-"""Convert accumulators to operand A of 8-bit elements: two 4-byte shuffles per eight elements (`layouts/quads.py`).
+"""Convert accumulators to operand A of 8-bit elements: two 4-byte shuffles per eight elements (`layouts/fragments.py`).
 
 Lane q of a quad holds column pairs p0 ... p3, one per group of eight columns. It packs them into words z0 = (p0, p2),
 which lanes t < 2 read, and z1 = (p1, p3), which lanes t >= 2 read. Lane t = 2 t1 + t0 reads from lanes 2 t0 and
@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value
 from tilewright.layouts import Layout
-from tilewright.layouts.quads import HELD, WANTED, blocks_of
+from tilewright.layouts.fragments import HELD, WANTED, blocks_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
