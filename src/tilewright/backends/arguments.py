@@ -10,7 +10,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.base import Argument
 from tilewright.dialects import tile
-from tilewright.ir.types import language_type
+from tilewright.ir.types import language_type, position_of
 
 
 def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
@@ -59,11 +59,11 @@ def _sources(value: SSAValue) -> list[SSAValue]:
     """Values that `value` is made of, or that control flow may give it."""
     owner = value.owner
     if isinstance(owner, Block):
-        parent, at = owner.parent_op(), value.index - 1  # type: ignore[attr-defined]
+        parent, at = owner.parent_op(), position_of(value) - 1
         if parent is None or (isinstance(parent, scf.ForOp) and at < 0):
             return []
     else:
-        parent, at = owner, value.index  # type: ignore[attr-defined]
+        parent, at = owner, position_of(value)
     ends = [r.block.last_op for r in parent.regions if r.blocks]
     given = [list(op.operands) for op in ends if op is not None]
     if isinstance(parent, scf.ForOp):

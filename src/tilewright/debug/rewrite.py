@@ -15,7 +15,7 @@ import copy
 import functools
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from tilewright.debug.joins import as_join, joined_names, joins_results, place_joins
 from tilewright.debug.python_names import check_unused_results
@@ -99,7 +99,8 @@ def _compiled(tree: ast.FunctionDef, code: CodeType, file: str) -> CodeType:
 
 def _located(node: Any, where: ast.AST) -> Any:
     """`node` and what is new below it, on the line where `where` begins, not on all of its lines."""
-    line, column = where.lineno, where.col_offset  # pyright: ignore
+    begin = cast(ast.expr, where)
+    line, column = begin.lineno, begin.col_offset
     for inner in ast.walk(node):
         if (
             hasattr(inner, "_attributes")

@@ -61,7 +61,7 @@ def _hide_in(debugger: bdb.Bdb) -> None:
     def stop_here(frame: FrameType) -> bool:
         return stops(frame) and not _is_hidden(frame)
 
-    stop_here.hides_tilewright = True  # pyright: ignore[reportAttributeAccessIssue]
+    setattr(stop_here, "hides_tilewright", True)  # noqa: B010
     debugger.stop_here = stop_here
 
 

@@ -9,6 +9,7 @@ their elements, except for `gpu.wgmma`. Code generation walks this level once.
 from __future__ import annotations
 
 import functools
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -37,6 +38,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import NoTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
@@ -109,11 +111,17 @@ class BarrierOp(IRDLOperation):
 # ---- shared memory ---------------------------------------------------------------------------------
 
 
+def tile_shape_of(buffer: SSAValue) -> tuple[int, ...]:
+    """Extents of the tiles of a buffer in shared memory."""
+    return tile.shape_of(cast(SharedType, buffer.type).tile)
+
+
 def shared_layout_of(value: SSAValue) -> SharedLayout:
     """The layout of a buffer's tiles."""
     kind = value.type
-    require(isinstance(kind, SharedType), "not a buffer in shared memory")
-    return parse_shared(kind.layout.data)  # type: ignore[union-attr]
+    if not isinstance(kind, SharedType):
+        raise VerifyException("not a buffer in shared memory")
+    return parse_shared(kind.layout.data)
 
 
 @irdl_op_definition

@@ -49,14 +49,14 @@ def needed_change(inside: Any, end: Any) -> Any:
     return parts if any(part is not None for part in parts) else None
 
 
-def last_assignment(loop: ast.AST, name: str) -> ast.AST:
+def last_assignment(loop: ast.stmt, name: str) -> ast.stmt:
     """The last statement of a loop that assigns `name`, for error messages; else the loop."""
     found = loop
     for node in ast.walk(loop):
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-            if name in names and (found is loop or node.lineno > found.lineno):  # pyright: ignore
+            if name in names and (found is loop or node.lineno > found.lineno):
                 found = node
     return found
 

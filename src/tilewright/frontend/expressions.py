@@ -318,15 +318,14 @@ class Expressions(WhileLoops):
             self.visit(k): self.visit(v) for k, v in zip(node.keys, node.values, strict=True) if k
         }
 
-    def expr_ListComp(self, node: ast.ListComp) -> Any:
+    def expr_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
         found: list[Any] = []
         outer = dict(self.frame.env)
         self._comprehend(node.generators, lambda: found.append(self.visit(node.elt)))
         self.frame.env = outer
         return found
 
-    def expr_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
-        return self.expr_ListComp(node)  # pyright: ignore
+    expr_GeneratorExp = expr_ListComp
 
     def _comprehend(self, generators: list[ast.comprehension], emit: Any) -> None:
         if not generators:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
@@ -66,15 +66,18 @@ class Frame:
         self._lines: list[str] | None = None
         self._nonlocals = _closure(fn)
 
+    def positioned(self) -> ast.expr | ast.stmt:
+        """The current node, or the function's if that one has no position."""
+        return cast(ast.expr, self.node) if hasattr(self.node, "lineno") else self.tree
+
     def location(self, node: ast.AST | None = None) -> SourceLocation:
         """Where `node` (default: the current one) stands in the file."""
-        node = self.node if node is None or not hasattr(node, "lineno") else node
-        if not hasattr(node, "lineno"):
-            node = self.tree
-        line: int = node.lineno  # pyright: ignore
-        start = self._column(line, node.col_offset)  # pyright: ignore
-        if node.end_lineno == line:  # pyright: ignore
-            end = self._column(line, node.end_col_offset)  # pyright: ignore
+        known = node is not None and hasattr(node, "lineno")
+        node = cast(ast.expr, node) if known else self.positioned()
+        line = node.lineno
+        start = self._column(line, node.col_offset)
+        if node.end_lineno == line:
+            end = self._column(line, node.end_col_offset or 0)
         else:
             end = len(self._line(line).rstrip()) + self.fn.column_offset
         return SourceLocation(
@@ -154,6 +157,11 @@ def check_global(name: str, value: Any) -> None:
             f"global '{name}' is an array ({type(value).__name__})",
             help="pass it to the kernel as an argument",
         )
+
+
+def index_name(loop: ast.For) -> str:
+    """The name of a loop's index. Requires: the target is a name."""
+    return cast(ast.Name, loop.target).id
 
 
 class BuilderState:

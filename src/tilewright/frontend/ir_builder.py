@@ -29,6 +29,7 @@ from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
 from tilewright.dialects.tile import WRAPS, elementwise
+from tilewright.dialects.tile.base import irdl_definition
 from tilewright.errors import UnsupportedSyntax
 from tilewright.ir.context import op_class
 from tilewright.ir.types import ir_type, segment_sizes
@@ -67,7 +68,7 @@ class _OpInfo:
 
     def __init__(self, name: str) -> None:
         self.cls = op_class(name)
-        definition = self.cls.get_irdl_definition()  # pyright: ignore
+        definition = irdl_definition(self.cls)
         self.segmented = any(
             isinstance(option, AttrSizedOperandSegments) for option in definition.options
         )
@@ -101,13 +102,13 @@ class IRBuilder:
 
     def __init__(self, current: Block, location: Callable[[], Any] | None = None) -> None:
         self.current = current
-        self.location = location or (lambda: None)
+        self.location: Callable[[], Any] = location or (lambda: None)
         self.lanewise = False
         """Whether only operations on single lanes are allowed, which have no effects."""
 
     def insert(self, op: Operation) -> Operation:
         """Put `op` at the end of the current block, at the current source location."""
-        op.location = self.location()  # pyright: ignore
+        op.location = self.location()
         self.current.add_op(op)
         return op
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
@@ -26,7 +26,7 @@ from tilewright.frontend.carried import (
     tensor_triples,
     tl_name,
 )
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined, index_name
 from tilewright.frontend.lanes import Lanes
 from tilewright.frontend.values import (
     Leaf,
@@ -227,7 +227,7 @@ class Loops(Lanes):
 
     def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
         """The value of each name at the end of the body, converted to the type of its block argument."""
-        ends, node = [], self.frame.node
+        ends, node = [], cast(ast.stmt, self.frame.node)
         changes: dict[str, Any] = {}
         for c in carried:
             self.frame.node = last_assignment(node, c.name)
@@ -262,10 +262,10 @@ class Loops(Lanes):
                     return self.semantics.convert(value, inside.type.scalar)
         elif (
             isinstance(inside, tuple | list)
-            and type(inside) is type(value)
-            and len(inside) == len(value)  # pyright: ignore
+            and isinstance(value, type(inside))
+            and len(inside) == len(value)
         ):
-            pairs = zip(inside, value, strict=True)  # pyright: ignore
+            pairs = zip(inside, value, strict=True)
             return like(inside, [self.fit(c, a, b) for a, b in pairs])
         raise self._unstable(c, inside, value)
 
@@ -351,7 +351,7 @@ class Loops(Lanes):
         After no iteration it has the value of before; one step before the start if there was none, where
         Python would fail.
         """
-        name = node.target.id  # pyright: ignore
+        name = index_name(node)
         if name not in self.frame.analysis.after[node]:
             return []
         before = self.frame.env.get(name)
@@ -412,7 +412,7 @@ class Loops(Lanes):
         return handles, kind
 
     def _bind(self, node: ast.For, value: Any) -> None:
-        self.frame.env[node.target.id] = value  # pyright: ignore
+        self.frame.env[index_name(node)] = value
 
     def body(self, node: ast.For | ast.While, prepare: Callable[[], None]) -> None:
         frame = self.frame
@@ -434,7 +434,7 @@ class Loops(Lanes):
                     replaced[inside.handle] = initial.handle
         for argument, initial in replaced.items():
             argument.replace_all_uses_with(initial)
-            block.erase_arg(argument)  # pyright: ignore
+            block.erase_arg(cast(BlockArgument, argument))
         return [(a, b, replaced.get(end, end)) for a, b, end in kept]
 
     def bind_results(

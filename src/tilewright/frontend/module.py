@@ -61,8 +61,8 @@ class _Compilation(KernelBuilder):
 
     def _location(self) -> Attribute:
         frame = self.frame
-        node = frame.node if hasattr(frame.node, "lineno") else frame.tree
-        key = (node.lineno, node.col_offset)  # pyright: ignore
+        node = frame.positioned()
+        key = (node.lineno, node.col_offset)
         found = frame.locations.get(key)
         if found is None:
             found = frame.locations[key] = location_attribute(frame.location(node))
@@ -94,10 +94,9 @@ class _Compilation(KernelBuilder):
 
     def _check_parameters(self) -> None:
         args = self.frame.tree.args
-        if args.vararg is not None or args.kwarg is not None:
-            star = args.vararg or args.kwarg
+        if (star := args.vararg or args.kwarg) is not None:
             raise KernelTypeError(
-                f"a kernel cannot take a variable number of arguments ('*{star.arg}')",  # pyright: ignore
+                f"a kernel cannot take a variable number of arguments ('*{star.arg}')",
                 help="name each parameter",
             )
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.carried import Carried, tensor_triples
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED, BuilderState
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, BuilderState, index_name
 from tilewright.frontend.loops import Loops, RangeValue
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
@@ -77,7 +77,7 @@ class WhileLoops(Loops):
             return builder.op("tile.select", [upward, *sides], dtypes.int1)
 
         def prepare() -> None:
-            self.frame.env[node.target.id] = self.frame.env[hidden]  # pyright: ignore
+            self.frame.env[index_name(node)] = self.frame.env[hidden]
 
         def advance() -> None:
             index = self.frame.env[hidden].handle
@@ -210,7 +210,8 @@ class WhileLoops(Loops):
                     states.append((initial, inside, tested_handle, _handle(at_end, arguments[1])))
         for argument, value in replaced.items():
             argument.replace_all_uses_with(value)
-            argument.block.erase_arg(argument)  # pyright: ignore
+            inside = cast(BlockArgument, argument)
+            inside.block.erase_arg(inside)
         result = self._carry_result(head, body, states)
         with self.builder.block(head):
             tested = [replaced.get(h, h) for _, _, h, _ in states]

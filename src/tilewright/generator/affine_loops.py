@@ -76,7 +76,8 @@ def recognize(function: FuncOp, typed: bool = True) -> Description:
     arguments = [_describe(arg, typed, place) for arg in function.body.block.args]
     unsigned = check_conversions(store.value, total.owner, old.results[0], product, _wrong)
     if typed:
-        elements = [op.memref.type.get_element_type() for op in (left, right, store)]  # type: ignore[attr-defined]
+        kinds: list[Any] = [op.memref.type for op in (left, right, store)]
+        elements = [kind.get_element_type() for kind in kinds]
         check_accumulator_type(elements[:2], elements[2], product, place, _wrong)
     if unsigned:
         without_signs(arguments, (a, b))
@@ -248,8 +249,9 @@ def _number(value: SSAValue, function: FuncOp) -> int | tuple[int, int] | None:
         axis = op.index.owner
         if isinstance(axis, arith.ConstantOp) and isinstance(axis.value, IntegerAttr):
             return op.source.index, axis.value.value.data
-    own = isinstance(value, BlockArgument) and value.owner is function.body.block
-    return value.index if own else None  # type: ignore[union-attr]
+    if isinstance(value, BlockArgument) and value.owner is function.body.block:
+        return value.index
+    return None
 
 
 def _describe(argument: BlockArgument, typed: bool, place: Any) -> Argument:

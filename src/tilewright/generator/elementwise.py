@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import language_type
 from tilewright.ir.location import location_of
+from tilewright.ir.types import defining_op
 
 _INTEGER_PREDICATES = (
     "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge",
@@ -43,8 +44,9 @@ class ElementwiseBody:
         self.location = location_of(block.first_op) if block.first_op is not None else None
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, ElementwiseBody) and self.text == other.text
-        return same and self.arguments == other.arguments  # type: ignore[union-attr]
+        if not isinstance(other, ElementwiseBody):
+            return False
+        return self.text == other.text and self.arguments == other.arguments
 
     def __hash__(self) -> int:
         return hash((self.text, self.arguments))
@@ -166,7 +168,7 @@ def simple_steps(block: Block, current: int) -> list[Simple] | None:
 def _plain(value: SSAValue) -> SSAValue:
     """`value` before widening, and before the last rounding (epilogues compute in fp32)."""
     while isinstance(value.owner, arith.ExtFOp) or _last_rounding(value):
-        value = value.owner.operands[0]  # type: ignore[union-attr]
+        value = defining_op(value).operands[0]
     return value
 
 

@@ -111,6 +111,20 @@ PLAIN_TILES = ((128, 128, 8), (128, 64, 8), (64, 128, 8), (64, 64, 4), *_NARROW_
 WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), *PLAIN_TILES)
 
 
+#: tiles of rows whose columns fit the product: 1 to 4 of them side by side
+_FITTED = ((64, 4), (128, 8), (192, 12), (256, 8))
+
+
+def fitted_tiles(n: int) -> list[tuple[int, int, int]]:
+    """Tiles of which few side by side cover n columns, with little beyond them."""
+    found = []
+    for parts in range(1, 5):
+        width = -(-n // (16 * parts)) * 16
+        if 64 <= width <= 256:
+            found += [(m, width, warps) for m, warps in _FITTED if m * width <= 256 * 192]
+    return found
+
+
 #: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
 #: times as long with a row-major B on an H200
 _TURNING = 1.5

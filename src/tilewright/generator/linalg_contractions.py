@@ -102,7 +102,8 @@ class _Reader:
         if len(op.inputs) != 2 or len(op.outputs) != 1:
             raise _wrong(op, f"{op.name} takes two operands and one result")
         for value, axes in zip((*op.inputs, *op.outputs), op.axes, strict=True):
-            rank = len(value.type.get_shape())  # type: ignore[attr-defined]
+            kind: Any = value.type
+            rank = len(kind.get_shape())
             if rank != len(axes):
                 raise _wrong(op, f"{op.name}: an array has {rank} axes, not {len(axes)}")
         a, b, c = op.axes

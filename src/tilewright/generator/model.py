@@ -33,6 +33,7 @@ from tilewright.generator.hardware_rates import (
     WARP_GROUP_TILES,
     WARP_TILES,
     WIDE_TILES,
+    fitted_tiles,
     from_l2,
     gpu_rates,
     read_by_groups,
@@ -192,8 +193,6 @@ _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 #: elements of tiles that are tried with deeper steps: products so small are over before the next step's barrier
 _NARROW = 64 * 64
 _FEWEST_DEEP_STAGES = 4
-#: tiles of rows whose columns fit the product: 1 to 4 of them side by side
-_FITTED = ((64, 4), (128, 8), (192, 12), (256, 8))
 
 
 def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
@@ -209,7 +208,7 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     if groups and work.accumulator == "fp16":
         tiles = (*HALF_TILES, *tiles)
     if groups:
-        tiles = dict.fromkeys((*tiles, *_fitted(work.n)))
+        tiles = dict.fromkeys((*tiles, *fitted_tiles(work.n)))
     found = []
     for block_m, block_n, warps in tiles:
         if groups and block_n < min(64, work.n):
@@ -234,16 +233,6 @@ def _tall(work: Workload, target: TargetInfo) -> list[tuple[int, int, int]]:
     tall = [tile for tile in WIDE_TILES if tile[0] == 256]
     most = 2 * target.cores
     return [(m, n, w) for m, n, w in tall if work.batch * -(-work.m // m) * -(-work.n // n) <= most]
-
-
-def _fitted(n: int) -> list[tuple[int, int, int]]:
-    """Tiles of which few side by side cover n columns, with little beyond them."""
-    found = []
-    for parts in range(1, 5):
-        width = -(-n // (16 * parts)) * 16
-        if 64 <= width <= 256:
-            found += [(m, width, warps) for m, warps in _FITTED if m * width <= 256 * 192]
-    return found
 
 
 def _of_tile(

@@ -157,8 +157,9 @@ class _Nest:
 
     def array_of_shape(self, node: ast.expr) -> str | None:
         """The array parameter whose `.shape` this is."""
-        shape = isinstance(node, ast.Attribute) and node.attr == "shape"
-        name = node.value.id if shape and isinstance(node.value, ast.Name) else None  # type: ignore[union-attr]
+        if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
+            return None
+        name = node.value.id if isinstance(node.value, ast.Name) else None
         return name if name in self.ranks and name in self.arguments else None
 
     def extent(self, node: ast.expr) -> SSAValue | None:
@@ -188,12 +189,13 @@ class _Nest:
 
     def loop(self, node: ast.For, block: Block) -> None:
         call = node.iter
-        ranged = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-        if not (ranged and call.func.id == "range" and not call.keywords) or node.orelse:  # type: ignore[union-attr]
+        function = call.func if isinstance(call, ast.Call) else None
+        ranged = isinstance(function, ast.Name) and function.id == "range"
+        if not isinstance(call, ast.Call) or not ranged or call.keywords or node.orelse:
             raise self.wrong(node.iter, "a loop must be over range(...)")
         if not isinstance(node.target, ast.Name):
             raise self.wrong(node.target, "a loop has one index name")
-        args = call.args  # type: ignore[union-attr]
+        args = call.args
         if not 1 <= len(args) <= 3:
             raise self.wrong(call, "a loop must be over range(...) with one to three numbers")
         lower, upper = (None, args[0]) if len(args) == 1 else args[:2]
@@ -290,7 +292,7 @@ class _Nest:
                 return left + right * -1
             if isinstance(node.op, ast.Mult) and (by or of):
                 return left * right if by else right * left
-            if isinstance(node.op, ast.FloorDiv) and by and right.value > 0:  # type: ignore[attr-defined]
+            if isinstance(node.op, ast.FloorDiv) and by and right.eval([], []) > 0:
                 return left // right
         raise self.wrong(node, text.format(ast.unparse(node)))
 
@@ -310,6 +312,7 @@ def _subscripts(node: ast.Subscript) -> list[ast.expr]:
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    first = body[0]
-    text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return body[1:] if text and isinstance(first.value.value, str) else body  # type: ignore[union-attr]
+    match body[0]:
+        case ast.Expr(ast.Constant(str())):
+            return body[1:]
+    return body

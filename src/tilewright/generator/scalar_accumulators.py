@@ -49,8 +49,9 @@ def _replaced(statements: list[ast.stmt], function: ast.AST) -> list[ast.stmt] |
     adds = isinstance(last, ast.AugAssign) and isinstance(last.op, ast.Add)
     if not adds and not (isinstance(last, ast.Assign) and len(last.targets) == 1):
         return None
-    target: Any = last.target if isinstance(last, ast.AugAssign) else last.targets[0]  # type: ignore[attr-defined]
-    value: Any = last.value  # type: ignore[attr-defined]
+    assigned: Any = last
+    target: Any = assigned.targets[0] if isinstance(last, ast.Assign) else assigned.target
+    value: Any = assigned.value
     if not isinstance(target, ast.Subscript) or getattr(value, "id", None) != name.id:
         return None
     if _uses(function, name.id) != _uses(loop, name.id) + 2 or _names(target) & _indices(loop):

@@ -64,17 +64,17 @@ def view_pointers(
     indices: Sequence[Any],
 ) -> PointerValue:
     """The pointers of a structured access (`tile.load_view` says what the operands mean)."""
-    starts, sizes, indices = iter(starts), iter(sizes), iter(indices)  # type: ignore[assignment]
+    next_start, next_size, next_index = iter(starts), iter(sizes), iter(indices)
     offsets = np.zeros(shape, np.int64)
     for d, (kind, extent) in enumerate(zip(kinds, shape, strict=True)):
         lanes = np.arange(extent, dtype=np.int64)
         if kind == "strided":
             term = lanes * np.int64(strides[d])
         elif kind == "wrapped":
-            start, size = next(starts), next(sizes)  # type: ignore[call-overload]
+            start, size = next(next_start), next(next_size)
             term = (np.int64(start) + lanes) % np.int64(size) * np.int64(strides[d])
         else:
-            term = np.asarray(next(indices), np.int64)  # type: ignore[call-overload]
+            term = np.asarray(next(next_index), np.int64)
         offsets += term.reshape([-1 if i == d else 1 for i in range(len(shape))])
     return base.offset_by(offsets, itemsize)
 

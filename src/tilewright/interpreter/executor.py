@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     ModuleOp,
     StringAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile.base import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
 from tilewright.interpreter import async_tma_stores, producer_warp, registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
@@ -70,13 +72,17 @@ def run_module(
             memory.undo()
 
 
+def array_attribute(function: func.FuncOp, name: str) -> ArrayAttr[Any]:
+    return cast("ArrayAttr[Any]", function.attributes[name])
+
+
 def _parameter_types(function: func.FuncOp) -> list[Any]:
     if "cpu.argument_types" in function.attributes:
         found: dict[int, Attribute] = {}
         for op in function.walk():
             if isinstance(op, cpu.ArgumentOp):
                 found[op.index.value.data] = op.result.type
-        count = len(function.attributes["cpu.argument_types"])  # type: ignore[arg-type]
+        count = len(array_attribute(function, "cpu.argument_types"))
         return [language_type(found[i]) if i in found else None for i in range(count)]
     return [language_type(a.type) for a in function.body.block.args]
 
@@ -107,7 +113,7 @@ def _argument(memory: Memory, name: str, kind: Any, value: Any) -> Any:
 @functools.cache
 def _operand_names(kind: type[Operation]) -> tuple[str, ...]:
     """Names of an operation's operands in order, optional ones included."""
-    definition = kind.get_irdl_definition()  # type: ignore[attr-defined]
+    definition = irdl_definition(kind)
     return tuple(name for name, _ in definition.operands)
 
 
@@ -397,7 +403,7 @@ def _fault_if(run: Executor, op: cpu.FaultIfOp) -> list[Any]:
         number = int(run.value(op.program))
         x, y, _ = run.grid
         program = (number % x, number // x % y, number // (x * y))
-        site = run.function.attributes["cpu.asserts"].data[plain(op.site)]  # type: ignore[attr-defined]
+        site = array_attribute(run.function, "cpu.asserts").data[plain(op.site)]
         raise DeviceAssertError(
             f"device_assert failed in program {program}: {plain(site.data[0])}",
             location=run.location,
@@ -416,7 +422,8 @@ def _print(run: Executor, op: tile.PrintOp) -> list[Any]:
     attributes, kinds = run._known(op)
     values = [run.value(v) for v in op.arguments]
     if "programs" in attributes:
-        run.program = tuple(int(v) for v in values[:3])  # type: ignore[assignment]
+        x, y, z = map(int, values[:3])
+        run.program = (x, y, z)
         values = values[3 + attributes.get("coordinates", 0) :]
     registry.call(op.name, run, attributes, kinds, values)
     return []

@@ -14,6 +14,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import WRAPS
+from tilewright.ir.types import position_of
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 _DIVISIONS = (arith.DivSIOp, arith.RemSIOp)
@@ -140,7 +141,7 @@ def _passed_on(value: SSAValue) -> list[SSAValue]:
     """Values that control flow hands to `value`."""
     op = value.owner
     if isinstance(op, scf.ForOp | scf.IfOp):
-        at = list(op.results).index(value)  # type: ignore[arg-type]
+        at = position_of(value)
         return [v for v in _yielded(op, at) if v is not value]
     if not isinstance(op, Block) or not isinstance(value, BlockArgument):
         return []

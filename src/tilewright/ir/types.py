@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i32,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from tilewright import dtypes
 from tilewright.ir.context import type_class
@@ -44,7 +44,8 @@ def ir_type(language_type: Any) -> Attribute:
     if isinstance(language_type, dtypes.block_type):
         return TensorType(ir_type(language_type.scalar), language_type.shape)
     if isinstance(language_type, dtypes.pointer_type):
-        return type_class("tile.ptr")(ir_type(language_type.element_ty))  # pyright: ignore
+        pointer: Any = type_class("tile.ptr")
+        return pointer(ir_type(language_type.element_ty))
     if isinstance(language_type, dtypes.dtype):
         if language_type.is_floating():
             return _FLOATS[language_type.name]
@@ -71,8 +72,23 @@ def segment_sizes(*sizes: int) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i32, list(sizes))
 
 
+def width_of(kind: Attribute) -> int:
+    """The bits of an integer type. Requires: `kind` is an `IntegerType`."""
+    return cast(IntegerType, kind).width.data
+
+
+def position_of(value: SSAValue) -> int:
+    """The index of a value among the results, or the block arguments, of its owner."""
+    return cast("OpResult | BlockArgument", value).index
+
+
+def defining_op(value: SSAValue) -> Operation:
+    """The operation whose result a value is. Requires: the value is no block argument."""
+    return cast(Operation, value.owner)
+
+
 @functools.lru_cache(maxsize=4096)
-def language_type(attribute: Attribute) -> Any:
+def language_type(attribute: Any) -> Any:
     """The language type of an IR type; integers come back signed, i1 as `int1`. Raises TypeError."""
     if isinstance(attribute, TensorType):
         return dtypes.block_type(
@@ -83,5 +99,5 @@ def language_type(attribute: Attribute) -> Any:
     if attribute in _FLOAT_NAMES:
         return dtypes.from_short_name(_FLOAT_NAMES[attribute])
     if attribute.name == "tile.ptr":
-        return dtypes.pointer_type(language_type(attribute.pointee))  # pyright: ignore
+        return dtypes.pointer_type(language_type(attribute.pointee))
     raise TypeError(f"{attribute} has no language type")

@@ -54,8 +54,9 @@ def builtin(method: Any = None, *, host: Callable[..., Any] | None = None) -> An
                 help="call it in a function decorated with @jit and launch that: kernel[grid](...)",
             )
 
-        stub.__tl_builtin__ = name  # type: ignore[attr-defined]
-        return stub  # type: ignore[return-value]
+        marked: Any = stub
+        marked.__tl_builtin__ = name
+        return marked
 
     return decorate
 
@@ -65,7 +66,8 @@ def _user_builtin(fn: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*map(_as_triton, args), **{k: _as_triton(v) for k, v in kwargs.items()})
 
-    return extern(call)  # type: ignore[return-value]
+    wrapped: Any = call
+    return extern(wrapped)
 
 
 def _as_triton(value: Any) -> Any:
@@ -98,5 +100,5 @@ def extern(fn: F) -> F:
 
     It receives the values, and its calls of `tl` functions become part of the kernel.
     """
-    fn.__tl_extern__ = True  # type: ignore[attr-defined]
+    setattr(fn, "__tl_extern__", True)  # noqa: B010
     return fn

@@ -15,6 +15,7 @@ of the same element (broadcasting).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -317,7 +318,9 @@ class Layout:
 
         return self._map(split, shape, (1,) * len(shape))
 
-    def _map(self, change, shape: Vector, repeat: Vector, along: int = -1) -> Layout:  # type: ignore[no-untyped-def]
+    def _map(
+        self, change: Callable[[Vector], Vector], shape: Vector, repeat: Vector, along: int = -1
+    ) -> Layout:
         registers = tuple(v for v in map(change, self.registers) if any(v))
         return Layout(
             shape,

@@ -86,7 +86,7 @@ def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
 
 def _coarse(dot: tile.DotOp) -> bool:
     """Whether products are added with fewer bits than the accumulator has."""
-    kinds = [value.type.get_element_type() for value in (dot.lhs, dot.rhs)]  # type: ignore[attr-defined]
+    kinds = [tile.element_of(value) for value in (dot.lhs, dot.rhs)]
     return any(isinstance(kind, Float8E4M3FNType | Float8E5M2Type) for kind in kinds)
 
 

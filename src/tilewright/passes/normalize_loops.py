@@ -55,6 +55,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from tilewright.ir.types import defining_op
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
@@ -97,7 +98,7 @@ def _normalize(loop: scf.ForOp) -> None:
     start = Emitter.at_start(block, loop.location)
     narrow = start.resize(counter, kind)
     value = start.add(loop.lb, start.mul(narrow, loop.step))
-    value.owner.attributes[LOOP_INDEX] = index_range  # type: ignore[union-attr]
+    defining_op(value).attributes[LOOP_INDEX] = index_range
     old.replace_all_uses_with(value)
     block.erase_arg(old)
     zero, one = emitter.constant(0), emitter.constant(1)
@@ -127,9 +128,9 @@ def _trip_count(loop: scf.ForOp, kind: IntegerType, emitter: Emitter) -> SSAValu
         return _runtime_step(lower, upper, emitter.resize(loop.step, i64), emitter)
     first, last = (lower, upper) if step > 0 else (upper, lower)
     size = emitter.constant(abs(step))
-    numbers = constant_int(first), constant_int(last)
-    if None not in numbers:
-        count = -(-(numbers[1] - numbers[0]) // abs(step)) if step else 0  # type: ignore[operator]
+    start, end = constant_int(first), constant_int(last)
+    if start is not None and end is not None:
+        count = -(-(end - start) // abs(step)) if step else 0
         return emitter.constant(max(0, count))
     span = emitter.sub(last, first)
     if kind.width.data > 32:

@@ -191,7 +191,7 @@ def _read(holder: dict[str, Any] | CellType, path: tuple[str, ...]) -> Any:
 def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
     """Dotted names that are read in `tree` and that it does not bind itself, longest form each."""
     function = tree if isinstance(tree, ast.FunctionDef) else None
-    nodes = [*tree.body, *_annotations(tree)] if function is not None else [tree]  # pyright: ignore
+    nodes = [tree] if function is None else [*function.body, *_annotations(function)]
     bound, read = set[str](), list[tuple[str, ...]]()
     if function is not None:
         args = function.args
@@ -212,8 +212,8 @@ def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
     return (path for path in read if path[0] not in bound)
 
 
-def _annotations(tree: ast.AST) -> list[ast.expr]:
-    args = tree.args  # pyright: ignore
+def _annotations(tree: ast.FunctionDef) -> list[ast.expr]:
+    args = tree.args
     every = (*args.posonlyargs, *args.args, *args.kwonlyargs)
     return [a.annotation for a in every if a.annotation is not None]
 

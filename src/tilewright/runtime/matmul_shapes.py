@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
@@ -48,7 +48,7 @@ def view_of(array: Any) -> View:
     kind = element_type(array.dtype)
     stride = getattr(array, "stride", None)
     if callable(stride):
-        return View(tuple(array.shape), tuple(stride()), kind)  # type: ignore[arg-type]
+        return View(tuple(array.shape), tuple(cast(Any, stride)()), kind)
     strides = getattr(array, "strides", None)
     if strides is None:
         raise LaunchError(

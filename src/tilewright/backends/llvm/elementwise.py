@@ -28,6 +28,7 @@ from tilewright.backends.llvm.types import (
     storage_type,
 )
 from tilewright.errors import PassError
+from tilewright.ir.types import width_of
 
 __all__ = ["MathContext", "lower_elementwise"]
 
@@ -148,7 +149,7 @@ def _divide(op: _Op) -> Any:
 def _shift(method: str) -> Rule:
     def rule(op: _Op) -> Any:
         value, amount = op.values
-        width = scalar_kind(op.results[0]).width.data  # type: ignore[attr-defined]
+        width = width_of(scalar_kind(op.results[0]))
         if not isinstance(amount, ir.Constant):
             amount = op.b.and_(amount, constant(amount.type, width - 1))
         return getattr(op.b, method)(value, amount)
@@ -165,7 +166,7 @@ def _pick(sign: str, signed: bool) -> Rule:
 
 
 def _umulhi(op: _Op) -> Any:
-    width = scalar_kind(op.results[0]).width.data  # type: ignore[attr-defined]
+    width = width_of(scalar_kind(op.results[0]))
     kind = op.values[0].type
     if op.ctx.on_nvidia:  # five operations would become this one again, slowly
         name = {32: "llvm.nvvm.mulhi.ui", 64: "llvm.nvvm.mulhi.ull"}[width]
@@ -302,8 +303,8 @@ def _bitcast(op: _Op) -> Any:
 
 
 def _addptr(op: _Op) -> Any:
-    pointee = scalar_kind(op.operands[0]).pointee  # type: ignore[attr-defined]
-    return op.b.gep(op.values[0], [op.values[1]], source_etype=storage_type(pointee))
+    pointer: Any = scalar_kind(op.operands[0])
+    return op.b.gep(op.values[0], [op.values[1]], source_etype=storage_type(pointer.pointee))
 
 
 def _cast(op: _Op) -> Any:

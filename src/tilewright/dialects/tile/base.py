@@ -26,6 +26,7 @@ from xdsl.ir import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    OpDef,
     OptOperandDef,
     VarOperandDef,
     irdl_attr_definition,
@@ -177,9 +178,14 @@ def _places(sizes: bytes) -> tuple[slice, ...]:
     return tuple(places)
 
 
+def irdl_definition(kind: Any) -> OpDef:
+    """The IRDL definition of an operation's class."""
+    return kind.get_irdl_definition()
+
+
 def fast_operand_segments(kind: _Kind) -> _Kind:
     """Decorates an operation whose sizes are a property: the same accessors, faster."""
-    definition: Any = kind.get_irdl_definition()  # type: ignore[attr-defined]
+    definition = irdl_definition(kind)
     if not any(isinstance(option, AttrSizedOperandSegments) for option in definition.options):
         raise TypeError(f"{definition.name} has no operandSegmentSizes")
     for position, (name, operand) in enumerate(definition.operands):

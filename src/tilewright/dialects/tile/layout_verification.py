@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -78,8 +79,9 @@ def verify_dot_layouts(
     sums = layout_of(acc)
     if sums is None or name not in INSTRUCTIONS:
         return  # elements by way of shared memory, from any layout
-    *batch, m, k = lhs.type.get_shape()  # type: ignore[union-attr]
-    n = rhs.type.get_shape()[-1]  # type: ignore[union-attr]
+    left, right = cast(TensorType, lhs.type), cast(TensorType, rhs.type)
+    *batch, m, k = left.get_shape()
+    n = right.get_shape()[-1]
     ways = [
         mma_layouts(name, (m, n, k), sums.warp_count, *batch, by_rows=rows)
         for rows in (False, True)

@@ -19,8 +19,8 @@ def base_argument(pointer: SSAValue) -> BlockArgument | None:
     while True:
         op = value.owner
         if isinstance(op, Block):
-            is_argument = isinstance(op.parent_op(), FuncOp) and isinstance(value, BlockArgument)
-            return value if is_argument else None  # type: ignore[return-value]
+            in_function = isinstance(op.parent_op(), FuncOp)
+            return value if in_function and isinstance(value, BlockArgument) else None
         if isinstance(op, tile.AddPtrOp):
             value = op.pointer
         elif isinstance(
@@ -38,8 +38,9 @@ def is_noalias(root: BlockArgument) -> bool:
     other, and that no two lanes of one access through it are one address.
     """
     function = root.owner.parent_op()
-    attributes = function.arg_attrs if isinstance(function, FuncOp) else None
-    if attributes is None or root.owner is not function.body.block:  # type: ignore[union-attr]
+    if not isinstance(function, FuncOp) or root.owner is not function.body.block:
+        return False
+    if (attributes := function.arg_attrs) is None:
         return False
     return "tile.noalias" in attributes.data[root.index].data
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from typing import cast
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, Pure
 
 from tilewright.dialects import tile
@@ -21,7 +22,7 @@ def is_pure(op: Operation) -> bool:
     """
     kind = type(op)
     if kind is tile.InlineAsmOp:
-        return bool(op.pure.value.data)  # type: ignore[attr-defined]
+        return bool(cast(tile.InlineAsmOp, op).pure.value.data)
     return _is_pure_kind(kind)
 
 
@@ -72,8 +73,8 @@ def has_effect(op: Operation) -> bool:
     return not is_pure(op)
 
 
-def _ops(region: object) -> list[Operation]:
-    return [op for block in region.blocks for op in block.ops]  # type: ignore[attr-defined]
+def _ops(region: Region) -> list[Operation]:
+    return [op for block in region.blocks for op in block.ops]
 
 
 def erase_dead(block: Block) -> int:

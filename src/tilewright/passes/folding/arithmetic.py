@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import WRAPS, element_of, shape_of
+from tilewright.ir.types import defining_op, width_of
 from tilewright.passes.analysis.emit import Emitter, uniform_constant
 
 Rule = Callable[[Operation, Emitter], SSAValue | None]
@@ -41,7 +43,7 @@ def filled(number: float, like: SSAValue, emitter: Emitter) -> SSAValue:
     if isinstance(element, IntegerType):
         scalar = emitter.constant(int(number), element)
     else:
-        scalar = emitter.float_constant(float(number), element)  # type: ignore[arg-type]
+        scalar = emitter.float_constant(float(number), cast(AnyFloat, element))
     return emitter.splat(scalar, shape_of(like))
 
 
@@ -54,7 +56,7 @@ def integer_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
             lhs, rhs, right = rhs, lhs, left
     unit = _RIGHT_UNIT.get(type(op))
     if right is not None and unit is not None:
-        width = element_of(lhs).width.data  # type: ignore[union-attr]
+        width = width_of(element_of(lhs))
         if (int(right) - unit) % (1 << width) == 0:
             return lhs
     if right == 0 and isinstance(op, (arith.MuliOp, arith.AndIOp)):
@@ -79,12 +81,12 @@ def _add_constants(
     more = uniform_constant(inner.rhs)
     if more is None:
         return None
-    total, width = int(right) + int(more), element_of(lhs).width.data  # type: ignore[union-attr]
+    total, width = int(right) + int(more), width_of(element_of(lhs))
     if not -(1 << width - 1) <= total < 1 << width - 1:
         return None
     result = emitter.binary(arith.AddiOp, inner.lhs, filled(total, lhs, emitter))
     if WRAPS in op.attributes or WRAPS in inner.attributes:
-        result.owner.attributes[WRAPS] = UnitAttr()  # type: ignore[union-attr]
+        defining_op(result).attributes[WRAPS] = UnitAttr()
     return result
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -58,8 +59,9 @@ def fold(op: Operation, emitter: Emitter) -> SSAValue | None:
         folded = _integer(op, result.width.data, numbers)
         return None if folded is None else emitter.constant(folded, result)
     value = _floating(op, result, numbers)
-    undecided = value is None or value != value  # sign and payload of a NaN depend on the target
-    return None if undecided else emitter.float_constant(value, result)  # type: ignore[arg-type]
+    if value is None or value != value:  # sign and payload of a NaN depend on the target
+        return None
+    return emitter.float_constant(value, cast(AnyFloat, result))
 
 
 # ---- integers ----------------------------------------------------------------------------------------

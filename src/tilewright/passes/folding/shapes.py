@@ -20,9 +20,8 @@ def spread(op: Operation, emitter: Emitter) -> SSAValue | None:
         return emitter.splat(inner.source, shape_of(result))
     if source.type == result.type and not isinstance(op, tile.TransOp):
         return source
-    same = isinstance(op, (tile.BroadcastOp, tile.ReshapeOp)) and isinstance(inner, type(op))
-    if same and isinstance(op, tile.BroadcastOp):
-        return emitter.broadcast(inner.operands[0], shape_of(result))  # type: ignore[union-attr]
+    if isinstance(op, tile.BroadcastOp) and isinstance(inner, tile.BroadcastOp):
+        return emitter.broadcast(inner.operands[0], shape_of(result))
     if isinstance(op, tile.ReshapeOp) and isinstance(inner, (tile.ReshapeOp, tile.ExpandDimsOp)):
         return emitter.reshape(inner.operands[0], shape_of(result))
     return None

@@ -34,6 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.types import position_of
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
@@ -165,9 +166,9 @@ class _Early:
             value = pending.pop()
             owner = value.owner
             if owner is self.body:
-                if value.index > 0 and value not in seen:  # type: ignore[attr-defined]
+                if position_of(value) > 0 and value not in seen:
                     seen.add(value)
-                    pending.append(end.operands[value.index - 1])  # type: ignore[attr-defined]
+                    pending.append(end.operands[position_of(value) - 1])
                 continue
             if not isinstance(owner, Operation) or owner.parent is not self.body or owner in needed:
                 continue

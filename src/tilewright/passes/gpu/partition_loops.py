@@ -32,6 +32,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import in_range
 from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.ir.types import width_of
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
@@ -183,7 +184,7 @@ class _Splitter:
         start = self._at_start(e, limit.value)
         if start is None or limit.range_checked is None:
             raise ValueError("a limit that has no start")
-        bits = limit.range_checked.type.width.data  # type: ignore[union-attr]
+        bits = width_of(limit.range_checked.type)
         last = e.add(start, e.mul(e.sub(trips, e.constant(1)), e.constant(limit.step)))
         narrow = e.resize(last, IntegerType(bits))
         same = e.compare("eq", e.resize(narrow, i64), last)

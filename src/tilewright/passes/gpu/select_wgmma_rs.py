@@ -42,6 +42,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import position_of
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
@@ -131,15 +132,15 @@ def _made_of(value: SSAValue) -> list[SSAValue]:
     owner = value.owner
     if isinstance(owner, Block):
         loop = owner.parent_op()
-        if isinstance(loop, scf.ForOp) and value.index > 0:  # type: ignore[attr-defined]
-            i: int = value.index - 1  # type: ignore[attr-defined]
+        if isinstance(loop, scf.ForOp) and position_of(value) > 0:
+            i = position_of(value) - 1
             return [loop.iter_args[i], end_of(owner).operands[i]]
         return []
     if isinstance(owner, scf.ForOp):
-        i = list(owner.results).index(value)  # type: ignore[arg-type]
+        i = position_of(value)
         return [end_of(owner.body.block).operands[i], owner.iter_args[i]]
     if isinstance(owner, scf.IfOp):
-        i = list(owner.results).index(value)  # type: ignore[arg-type]
+        i = position_of(value)
         return [end_of(region.block).operands[i] for region in owner.regions if region.blocks]
     if isinstance(owner, tile.DotOp):
         return [owner.acc]

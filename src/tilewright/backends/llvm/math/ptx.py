@@ -160,10 +160,10 @@ def rounded_to_bf16(bits: Any) -> Any | None:
     """Return the 32-bit word from which `to_bf16` extracted `bits`, which is a valid fp32 pattern; None otherwise."""
     shifted = _operand_of(bits, "trunc")
     word = _operand_of(shifted, "lshr") if shifted is not None else None
-    made_here = isinstance(getattr(word, "callee", None), ir.InlineAsm)
-    if not made_here or word.callee.asm != _TO_BF16_PAIR:  # type: ignore[union-attr]
+    called = getattr(word, "callee", None)
+    if word is None or not isinstance(called, ir.InlineAsm) or called.asm != _TO_BF16_PAIR:
         return None
-    low = word.operands[-1]  # type: ignore[union-attr]
+    low = word.operands[-1]
     return word if isinstance(low, ir.Constant) else None
 
 

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.dialects import tile
 from tilewright.errors import PassError
+from tilewright.ir.types import defining_op
 from tilewright.layouts.layout import Vector
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _pick(gen: KernelCodegen, result: SSAValue, source: SSAValue, offsets: list[
         gen.bind(result, [parts[layout.register_of[o]] for o in offsets])
     except KeyError as missing:
         raise PassError(
-            f"{result.owner.name}: no register at {missing} in {layout}"  # type: ignore[union-attr]
+            f"{defining_op(result).name}: no register at {missing} in {layout}"
         ) from None
 
 

@@ -26,6 +26,7 @@ from tilewright.backends.nvidia.lower.wgmma_rs import RegisterOperand
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
+from tilewright.ir.types import position_of
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_layout
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
@@ -76,7 +77,7 @@ def paired_in_loops(function: FuncOp) -> set[SSAValue]:
         loop = value.owner.parent_op() if isinstance(value, BlockArgument) else value.owner
         if not isinstance(loop, scf.ForOp) or value in found or tile.element_of(value) != f16:
             continue
-        index = value.index - isinstance(value, BlockArgument)  # type: ignore[attr-defined]
+        index = position_of(value) - isinstance(value, BlockArgument)
         found |= {loop.body.block.args[index + 1], loop.results[index]}
         pending += [loop.iter_args[index], end_of(loop.body.block).operands[index]]
     return found

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import Promise, is_flagged
+from tilewright.ir.types import position_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer
 from tilewright.passes.analysis.facts.lattice import (
@@ -239,7 +240,7 @@ def _advance(op: tile.AddPtrOp, value: SSAValue, bits: int, grid: Grid) -> Equat
 
 def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
     """Results of `scf.for`, `scf.if` and `scf.while`."""
-    position = list(op.results).index(value)  # type: ignore[arg-type]
+    position = position_of(value)
     if isinstance(op, scf.ForOp):
         return _carried(op, position, bits)
     if isinstance(op, scf.WhileOp):

@@ -6,6 +6,7 @@ from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.types import position_of
 from tilewright.passes.analysis.edit import end_of
 
 _LOADS = (cpu.VectorLoadOp, cpu.GatherOp, tile.LoadOp)
@@ -83,7 +84,7 @@ def _given(value: SSAValue) -> list[SSAValue]:
     """The pointers that `value` is one of, moved or not; none where that is not known."""
     owner = value.owner
     if isinstance(owner, Block):
-        parent, at = owner.parent_op(), value.index  # type: ignore[attr-defined]
+        parent, at = owner.parent_op(), position_of(value)
         if isinstance(parent, scf.ForOp):
             return [parent.iter_args[at - 1], end_of(parent.body.block).operands[at - 1]]
         if isinstance(parent, scf.WhileOp):
@@ -91,7 +92,7 @@ def _given(value: SSAValue) -> list[SSAValue]:
                 return [parent.arguments[at], end_of(parent.after_region.block).operands[at]]
             return [end_of(parent.before_region.block).operands[at + 1]]
         return []
-    at = value.index  # type: ignore[attr-defined]
+    at = position_of(value)
     if isinstance(owner, scf.ForOp):
         return [owner.iter_args[at], end_of(owner.body.block).operands[at]]
     if isinstance(owner, scf.WhileOp):

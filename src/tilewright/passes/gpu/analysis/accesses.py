@@ -42,7 +42,8 @@ def tile_of(op: Operation) -> Any:
 
 def accessed(op: Operation) -> SSAValue:
     """The tile that a load gives or a store takes."""
-    return op.results[0] if op.results else op.value  # type: ignore[attr-defined]
+    stored: Any = op
+    return op.results[0] if op.results else stored.value
 
 
 def contiguous_dim(op: View) -> int | None:

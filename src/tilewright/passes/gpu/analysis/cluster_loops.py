@@ -8,6 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.types import defining_op
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 
@@ -68,11 +69,11 @@ class Dependence:
 
 def _made_of(value: SSAValue) -> list[SSAValue]:
     if not isinstance(value, BlockArgument):
-        op = value.owner
+        op = defining_op(value)
         if isinstance(op, scf.ForOp):
             return [*op.operands, *end_of(op.body.block).operands]
-        inner = [v for region in op.regions for o in region.walk() for v in o.operands]  # type: ignore[union-attr]
-        return [*op.operands, *inner]  # type: ignore[union-attr]
+        inner = [v for region in op.regions for o in region.walk() for v in o.operands]
+        return [*op.operands, *inner]
     block: Block = value.block
     above = block.parent_op()
     if isinstance(above, scf.ForOp):

@@ -12,6 +12,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.types import defining_op
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import exchanges_in_quads, parse_wgmma, wgmma_a_layout
@@ -133,7 +134,7 @@ def read_converted(read: gpu.LocalLoadOp) -> None:
     for op in middle:
         for i, value in enumerate(op.operands):
             if value.owner in inputs:
-                op.operands[i] = value.owner.operands[0]  # type: ignore[union-attr]
+                op.operands[i] = defining_op(value).operands[0]
     _assign_layout(made, middle, layout)
     for op in ends:
         if isinstance(op, gpu.ConvertLayoutOp):
