@@ -11,7 +11,7 @@ import importlib.machinery
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 
 class Placeholder(types.ModuleType):
@@ -54,7 +54,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] not in self.names:
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # pyright: ignore
+        return importlib.machinery.ModuleSpec(name, cast(Any, self), is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return Placeholder(spec.name)

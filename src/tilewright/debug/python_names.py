@@ -75,7 +75,7 @@ def _or_language(function: Any, meaning: str) -> Any:
         return function(*args, **keywords)
 
     either.__name__ = function.__name__
-    either.__wrapped__ = function  # type: ignore[attr-defined]
+    setattr(either, "__wrapped__", function)  # noqa: B010
     return either
 
 

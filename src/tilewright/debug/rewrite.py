@@ -71,8 +71,9 @@ def _kernel_code(function: KernelFunction, code: CodeType, replaced_file: str) -
     tree.returns = None
     for node in ast.walk(tree):
         if hasattr(node, "col_offset"):
-            node.col_offset += function.column_offset  # pyright: ignore
-            node.end_col_offset += function.column_offset  # pyright: ignore
+            placed = cast(ast.expr, node)
+            placed.col_offset += function.column_offset
+            placed.end_col_offset = (placed.end_col_offset or 0) + function.column_offset
     ast.increment_lineno(tree, function.first_line - 1)
     return _compiled(tree, code, replaced_file or code.co_filename)
 

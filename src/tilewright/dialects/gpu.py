@@ -111,9 +111,9 @@ class BarrierOp(IRDLOperation):
 # ---- shared memory ---------------------------------------------------------------------------------
 
 
-def tile_shape_of(buffer: SSAValue) -> tuple[int, ...]:
-    """Extents of the tiles of a buffer in shared memory."""
-    return tile.shape_of(cast(SharedType, buffer.type).tile)
+def buffer_type(buffer: SSAValue) -> SharedType:
+    """The type of a buffer in shared memory."""
+    return cast(SharedType, buffer.type)
 
 
 def shared_layout_of(value: SSAValue) -> SharedLayout:

@@ -11,7 +11,7 @@ Values are `TensorValue`s, whose Python operators are those of the kernel langua
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import (
@@ -159,7 +159,7 @@ class Tracer(KernelBuilder):
                 "arg_attrs": ArrayAttr(attributes),
             },
             regions=[Region(self.block)],
-            location=self.frames[0].attribute,  # type: ignore[attr-defined]
+            location=cast(Any, self.frames[0]).attribute,
         )
         if spread > 1:
             function.attributes["tile.parallel_iterations"] = IntegerAttr(spread, i32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,12 +63,13 @@ def array_layout(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape, and strides in elements, of an array; () and () if it does not say both."""
     if type(value).__name__ == "TensorWrapper":
         value = getattr(value, "base", value)
-    shape, stride = getattr(value, "shape", None), getattr(value, "stride", None)
+    shape: Any = getattr(value, "shape", None)
+    stride: Any = getattr(value, "stride", None)
     if isinstance(value, np.ndarray):
         return value.shape, tuple(s // value.itemsize for s in value.strides)
     if shape is None or not callable(stride):
         return (), ()
-    return tuple(int(n) for n in shape), tuple(int(s) for s in stride())  # pyright: ignore
+    return tuple(int(n) for n in shape), tuple(int(s) for s in cast(Any, stride)())
 
 
 def view_bytes(base: int, nbytes: int) -> np.ndarray:

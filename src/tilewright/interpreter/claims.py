@@ -254,7 +254,7 @@ class ClaimChecker:
     def _contiguous(self, entry: Entry, touched: Touched) -> None:
         by, _, (dim, n) = entry
         last = np.moveaxis(touched.pointers.addresses, dim, -1)
-        live = np.moveaxis(touched.mask, dim, -1)  # type: ignore[arg-type]
+        live = np.moveaxis(np.asarray(touched.mask), dim, -1)
         groups = last.reshape(*last.shape[:-1], -1, n)
         lives = live.reshape(groups.shape)
         apart = lives.all(-1) & (np.diff(groups, axis=-1) != touched.size).any(-1)

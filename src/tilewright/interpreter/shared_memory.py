@@ -264,7 +264,7 @@ def _copy(run: Executor, op: gpu.AsyncCopyOp) -> list[Any]:
     stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
     held = kind_of(base).element_ty
-    shape = gpu.tile_shape_of(op.buffer)
+    shape = tile.shape_of(gpu.buffer_type(op.buffer).tile)
     strides, starts, sizes, indices = (
         [run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes, op.indices)
     )
@@ -365,7 +365,7 @@ def tma_tile_elements(
         mask = mask & (at >= 0) & (at < extent)
     for at, pitch in zip(places[1:], pitches, strict=True):
         offset = offset + at * pitch
-    shape = gpu.tile_shape_of(op.buffer)
+    shape = tile.shape_of(gpu.buffer_type(op.buffer).tile)
     return (
         run.value(op.base).offset_by(offset, itemsize),
         np.broadcast_to(mask, offset.shape),

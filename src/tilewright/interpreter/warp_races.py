@@ -104,9 +104,9 @@ class WarpRaces:
         if atomic:
             cells.atomic[at] = True
 
-    def _warps(self, op: Operation, touched: Touched) -> np.ndarray:
+    def _warps(self, op: Any, touched: Touched) -> np.ndarray:
         """For each live lane the warps that do its access, as bits."""
-        value = op.results[0] if isinstance(op, (*_LOADS, *_ATOMICS)) else op.value  # type: ignore[attr-defined]
+        value = op.results[0] if isinstance(op, (*_LOADS, *_ATOMICS)) else op.value
         layout = gpu.layout_of(value)
         reads = isinstance(op, _LOADS)
         if layout is None:

@@ -49,7 +49,8 @@ def max(
 ) -> Any:
     """Largest element along `axis` (numbers win over NaN); with `return_indices` also where.
 
-    As in Triton 3.6 the result has at least 32 bits (fp16 keeps its type with indices). With indices, what a NaN does is not specified."""
+    As in Triton 3.6 the result has at least 32 bits (fp16 keeps its type with indices).
+    With indices, what a NaN does is not specified."""
 
 
 @builtin()
@@ -62,7 +63,8 @@ def min(
 ) -> Any:
     """Smallest element along `axis` (numbers win over NaN); with `return_indices` also where.
 
-    As in Triton 3.6 the result has at least 32 bits (fp16 keeps its type with indices). With indices, what a NaN does is not specified."""
+    As in Triton 3.6 the result has at least 32 bits (fp16 keeps its type with indices).
+    With indices, what a NaN does is not specified."""
 
 
 @builtin()

@@ -133,7 +133,8 @@ def constant_text(value: Any) -> str:
     if type(value) is list:
         return f"list({','.join(map(constant_text, value))})"
     if isinstance(value, KernelFunction):
-        return f"jit:{value.cache_key}"  # pyright: ignore
+        kernel: Any = value  # a `JITFunction`
+        return f"jit:{kernel.cache_key}"
     if is_numpy_scalar(value):
         return constant_text(value.item())
     if type(value).__name__ == "dtype":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import Builder, Value
@@ -56,7 +59,7 @@ class Threads:
         space.type = ir.PointerType()  # llvmlite makes a typed pointer of it
         return space
 
-    def at_start(self, key: object, make) -> Value:  # type: ignore[no-untyped-def]
+    def at_start(self, key: object, make: Callable[[Any], Value]) -> Value:
         """A value that the whole kernel may use: emitted in the entry block."""
         if key not in self._made:
             self._made[key] = make(self._start)

@@ -163,7 +163,7 @@ def _floating(op: Operation, result: Attribute, numbers: list[int | None]) -> fl
             lhs, rhs = (np.asarray(v, dtype=np.float64).astype(kind) for v in values)
             return float(_FLOAT[type(op)](lhs, rhs))
         if isinstance(op, arith.NegfOp):
-            return -values[0]  # type: ignore[operator]
+            return -float(values[0] or 0.0)
         if isinstance(op, arith.ExtFOp):
             return values[0]
         if isinstance(op, arith.TruncFOp) and isinstance(op.input.type, (Float32Type, Float64Type)):

@@ -28,7 +28,7 @@ are in layouts that its lowering takes as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -257,10 +257,10 @@ class _Assigner:
             return value
         if _is_small(value, layout):
             user = _outermost_loop_without(value, user) or user
-        key = (value, layout, user.parent)
+        key = (value, layout, cast(Block, user.parent))
         if key not in self._made:
-            self._made[key] = self._make(value, layout, user)  # type: ignore[index]
-        return self._made[key]  # type: ignore[index]
+            self._made[key] = self._make(value, layout, user)
+        return self._made[key]
 
     def _make(self, value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         op = value.owner
@@ -277,7 +277,7 @@ class _Assigner:
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if self._recomputes(value, layout):
-            return self._clone(op, value, [layout] * len(op.operands), layout, user)  # type: ignore[arg-type]
+            return self._clone(cast(Operation, op), value, [layout] * len(op.operands), layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives

@@ -42,6 +42,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
@@ -148,7 +149,7 @@ class _Early:
 
     def _passes(self, load: Operation, store: Operation) -> bool:
         """Whether `load` of a later iteration reads nothing that `store` writes in this one."""
-        roots = base_argument(_pointer(load)), base_argument(_pointer(store))
+        roots = base_argument(pointer_of(load)), base_argument(pointer_of(store))
         if None in roots:
             return False
         if roots[0] is roots[1]:
@@ -177,11 +178,6 @@ class _Early:
             needed.add(owner)
             pending.extend(owner.operands)
         return needed
-
-
-def _pointer(op: Operation) -> SSAValue:
-    views = (tile.LoadViewOp, tile.StoreViewOp)
-    return op.base if isinstance(op, views) else op.pointer  # type: ignore[attr-defined]
 
 
 # ---- the loop -----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -43,7 +43,7 @@ from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import View, accessed
+from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo
 
 ORDERED = "gpu.barriers_inserted"
@@ -133,7 +133,7 @@ def _conflict(earlier: _Access, second: Operation) -> bool:
         return False
     if _releases(second) and not isinstance(first, _ATOMICS):
         return True
-    roots = base_argument(_pointer(first)), base_argument(_pointer(second))
+    roots = base_argument(pointer_of(first)), base_argument(pointer_of(second))
     if None not in roots and roots[0] is not roots[1]:
         return False
     if not around:
@@ -166,10 +166,6 @@ def _releases(op: Operation) -> bool:
         and not tile.is_tile(op.pointer)
         and op.sem.data in ("release", "acq_rel")
     )
-
-
-def _pointer(op: Operation) -> SSAValue:
-    return op.base if isinstance(op, View) else op.pointer  # type: ignore[attr-defined]
 
 
 def _same_threads(first: Operation, second: Operation) -> bool:

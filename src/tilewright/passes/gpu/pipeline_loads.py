@@ -115,7 +115,7 @@ class PipelineLoads(Pass):
 def _report_serial(loop: scf.ForOp, stages: int) -> None:
     """Report the copies that the loop waits for where it issues them."""
     for op in loop.body.block.ops:
-        if isinstance(op, gpu.AsyncCopyOp) and op.buffer.type.stages.data == 1:  # type: ignore[union-attr]
+        if isinstance(op, gpu.AsyncCopyOp) and gpu.buffer_type(op.buffer).stages.data == 1:
             reason = Reason.ONE_STAGE if stages < 2 else _obstacle(loop, op)
             report_missed(op, "copy in a pipeline", Missed(reason))
 

@@ -320,7 +320,7 @@ def _turned(
         or gpu.shared_layout_of(source).major_dim == required
     ):
         return place
-    target = allocate(source.type.tile, required, 0, function)  # type: ignore[attr-defined]
+    target = allocate(gpu.buffer_type(source).tile, required, 0, function)
     turn = gpu.LocalTransposeOp.create(operands=[source, slot, target, slot], location=op.location)
     insert_before(turn, op)
     return target, slot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -253,7 +253,7 @@ def _red(
 # ---- with results ------------------------------------------------------------------------------------------
 
 
-def _guarded(gen: KernelCodegen, live: Value | None, act) -> Value:  # type: ignore[no-untyped-def]
+def _guarded(gen: KernelCodegen, live: Value | None, act: Callable[[], Value]) -> Value:
     """The result of `act` where `live`, anything elsewhere."""
     if live is None:
         return act()

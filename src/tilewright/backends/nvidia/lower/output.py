@@ -14,6 +14,7 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.memory import owner
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
+from tilewright.layouts import Layout
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -77,7 +78,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
                 _print_register(gen, op, r, layout)
 
 
-def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout) -> None:  # type: ignore[no-untyped-def]
+def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout: Layout | None) -> None:
     b = gen.builder
     values: list[Value] = [gen.threads.program(d) for d in "xyz"]
     text = "pid (%d, %d, %d) "

@@ -37,13 +37,17 @@ View = tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp
 
 def tile_of(op: Operation) -> Any:
     """The type of the tile that an access moves."""
-    return op.buffer.type.tile if isinstance(op, gpu.AsyncCopyOp) else accessed(op).type  # type: ignore[union-attr]
+    return gpu.buffer_type(op.buffer).tile if isinstance(op, gpu.AsyncCopyOp) else accessed(op).type
 
 
-def accessed(op: Operation) -> SSAValue:
+def pointer_of(op: Any) -> SSAValue:
+    """The pointer, or pointers, of a load, store, atomic operation or copy."""
+    return op.base if hasattr(op, "base") else op.pointer
+
+
+def accessed(op: Any) -> SSAValue:
     """The tile that a load gives or a store takes."""
-    stored: Any = op
-    return op.results[0] if op.results else stored.value
+    return op.results[0] if op.results else op.value
 
 
 def contiguous_dim(op: View) -> int | None:

@@ -6,6 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.aliasing import base_argument
+from tilewright.passes.gpu.analysis.accesses import pointer_of
 
 _WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, gpu.TmaStoreOp)
 
@@ -18,8 +19,7 @@ def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
     roots = {base_argument(pointer) for pointer in pointers}
     for op in above.walk():
         if isinstance(op, _WRITES):
-            named = isinstance(op, tile.StoreViewOp | gpu.TmaStoreOp)
-            written = base_argument(op.base if named else op.pointer)  # type: ignore[union-attr]
+            written = base_argument(pointer_of(op))
             if written is None or None in roots or written in roots:
                 return True
     return False
