@@ -6,6 +6,7 @@ for, at the end of its iteration.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i1
@@ -15,6 +16,7 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.backends.nvidia.lower.wgmma import accumulator_registers
 from tilewright.dialects import gpu, tile
+from tilewright.layouts.quads import words_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -29,7 +31,8 @@ def carried(gen: KernelCodegen, value: SSAValue, to: SSAValue) -> list[Value]:
     parts, each = gen.parts(value), _elements_per_word(to)
     if each == 1:
         return parts
-    groups = [parts[i : i + each] for i in range(0, len(parts), each)]
+    words = words_of(gen.layout(to), each)
+    groups = [[parts[register] for register in word] for word in words]
     return [word for group in groups for word in pack(gen, group, tile.element_of(to))]
 
 
@@ -41,8 +44,12 @@ def bind_carried(gen: KernelCodegen, value: SSAValue, parts: list[Value]) -> Non
     elif each == 1:
         gen.values[value] = parts
     else:
-        element = tile.element_of(value)
-        gen.values[value] = [part for word in parts for part in unpack(gen, [word], each, element)]
+        element, words = tile.element_of(value), words_of(gen.layout(value), each)
+        unpacked = [part for word in parts for part in unpack(gen, [word], each, element)]
+        registers = [register for word in words for register in word]
+        gen.values[value] = [
+            part for _, part in sorted(zip(registers, unpacked, strict=True), key=itemgetter(0))
+        ]
 
 
 def _elements_per_word(value: SSAValue) -> int:

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value
 from tilewright.layouts import Layout
-from tilewright.layouts.fragments import HELD, WANTED, blocks_of
+from tilewright.layouts.quads import WANTED, blocks_of, exchanged_words
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -29,9 +29,10 @@ def convert_in_quads(
     """Emit the conversion of a tile of 8-bit elements and return its registers in the new layout."""
     b = gen.builder
     made: dict[tuple[int, int], Value] = {}
-    for row, column in blocks_of(target):
-        held = [parts[source.register_of[row, column + c]] for c in HELD]
-        first, second = (_word(gen, held[i : i + 2] + held[i + 4 : i + 6]) for i in (0, 2))
+    words = exchanged_words(source)
+    for number, (row, column) in enumerate(blocks_of(target)):
+        pair = words[2 * number : 2 * number + 2]
+        first, second = (_word(gen, [parts[r] for r in word]) for word in pair)
         odd = gen.threads.at_start("odd lane", lambda at: _bit(gen, at, 0))
         high = gen.threads.at_start("high lane", lambda at: _bit(gen, at, 1))
         near, far = (
@@ -39,15 +40,15 @@ def convert_in_quads(
         )
         one = _shuffle(gen, b.select(odd, second, first), near)
         other = _shuffle(gen, b.select(odd, first, second), far)
-        for number in (0, 1):
+        for half in (0, 1):
             selector = b.select(
-                high, ir.Constant(I32, _SWAPPED[number]), ir.Constant(I32, _IN_ORDER[number])
+                high, ir.Constant(I32, _SWAPPED[half]), ir.Constant(I32, _IN_ORDER[half])
             )
             kind = ir.FunctionType(I32, [I32] * 3)
             text = "prmt.b32 $0, $1, $2, $3;"
             word = b.asm(kind, text, "=r,r,r,r", [one, other, selector], side_effect=False)
             eight = b.bitcast(word, ir.VectorType(I8, 4))
-            for i, c in enumerate(WANTED[4 * number : 4 * number + 4]):
+            for i, c in enumerate(WANTED[4 * half : 4 * half + 4]):
                 made[row, column + c] = b.extract_element(eight, ir.Constant(I32, i))
     return [made[offset] for offset in target.register_offsets]  # type: ignore[index]
 
