@@ -64,6 +64,8 @@ from tilewright.passes.gpu.analysis.loop_dots import (
 )
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
+from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.scheduling.overlap import overlap_dots, plan_overlap
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
 
@@ -91,6 +93,8 @@ class PipelineLoads(Pass):
     """Copy TMA tiles by TMA."""
     multiple_dots: bool = True
     """Also pipeline loops with several dots."""
+    overlap_dots: bool = True
+    """Let the MMAs of one iteration overlap (`scheduling/overlap.py`)."""
     epilogue_subtiles: bool = True
     """Assume that TMA stores use epilogue subtiles (`lower-stores-to-tma`)."""
     max_shared_bytes: int = 0
@@ -209,6 +213,8 @@ class Pipeliner:
         if sliced is None or self.ahead < 1:
             return
         self.ops, self.carried = sliced
+        overlaps = self.pattern.several and self.options.overlap_dots
+        self.dots = self._dots() if overlaps else None
         unordered = self.transport.order(
             self.loop
         )  # before other operations take the place of those around
@@ -227,6 +233,13 @@ class Pipeliner:
             # all MMAs of the previous run of the loop are complete
             insert_before(gpu.BarrierOp.create(), self.loop)
         self._rebuild(self._prologue())
+
+    def _dots(self) -> list[Operation] | None:
+        """Order of the MMAs, for as many CTAs per SM as shared memory allows."""
+        stages = sum(gpu.shared_layout_of(c.buffer).bytes for c in self.pattern.copies)
+        others = bytes_beside(self.function, [c.buffer for c in self.pattern.copies])
+        ctas = self.target.shared_bytes // (stages * self.stages + others + _RESERVE)
+        return plan_overlap(self.loop, warps_of(self.function), max(1, ctas))
 
     # ---- operands of the copies --------------------------------------------------------------------
 
@@ -330,6 +343,8 @@ class Pipeliner:
         self._replace_loop(inits)
         if pattern.several or (pattern.last_barrier is None and self.lag == 0):
             remove_redundant_barriers(body, self.barrier)
+        if self.dots:
+            overlap_dots(body, self.dots, self.barrier)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
         """Stages that MMAs read, and those of tiles transposed before them."""
