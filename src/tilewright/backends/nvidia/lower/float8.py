@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 
 
-_AT_ONCE = 16
-"""Words per check. Until then both their source and rounded values are live."""
+_AT_ONCE, _OF_MANY = 16, 4
+"""Words per check, of tiles with as many and with more words: until then both source and rounded values are live."""
 _NOT_SMALL = 0x40404040
 """The exponent's highest bit in each code of a word: magnitudes of 2.0 and above."""
 
@@ -62,8 +62,9 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
     parts = [to_f32(gen.builder, part, source) for part in gen.parts(op.input)]
     layout, result = gpu.layout_of(op.result), list[Value](parts)
     words = words_of(layout, 4) if layout is not None else [[0]]
-    for start in range(0, len(words), _AT_ONCE):
-        chosen = words[start : start + _AT_ONCE]
+    at_once = _AT_ONCE if len(words) <= _AT_ONCE else _OF_MANY
+    for start in range(0, len(words), at_once):
+        chosen = words[start : start + at_once]
         rounded = _rounded(gen, [[parts[i] for i in word] for word in chosen], form)
         for registers, word in zip(chosen, rounded, strict=True):
             for i, register in enumerate(registers):
