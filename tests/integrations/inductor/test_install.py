@@ -306,3 +306,23 @@ def test_workers_and_warm_caches(tmp_path, method):
     warm = run(tmp_path, code, **given)
     assert '"fxgraph_cache_miss": 1' in cold and '"fxgraph_cache_hit": 1' in warm
     assert entries and len([*(tmp_path / "kernels").rglob("*.entry")]) == entries
+
+
+def test_workers_are_forked_with_the_compiler_loaded(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import sys, torch
+        from torch._inductor.async_compile import pre_fork_setup
+        from tilewright.integrations import inductor
+        names = "tilewright.backends.cpu.codegen", "tilewright.passes.raise_access"
+        print(*(name in sys.modules for name in names))
+        pre_fork_setup()
+        print(*(name in sys.modules for name in names))
+        inductor.uninstall()
+        from torch._inductor import async_compile
+        print(async_compile.pre_fork_setup.__module__)
+        """,
+        TILEWRIGHT_INDUCTOR="cpu",
+    )
+    assert out.splitlines() == ["False False", "True True", "torch._inductor.async_compile"]

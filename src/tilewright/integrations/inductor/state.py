@@ -20,6 +20,7 @@ from tilewright.integrations.inductor import (
     tiling,
     torch_caches,
     user_kernels,
+    workers,
 )
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
 
@@ -118,6 +119,7 @@ def _apply(wanted: frozenset[str]) -> None:
         matmul.install()
         tiling.install()
         user_kernels.install()
+        workers.install()
     else:
         choices.uninstall()
         features.uninstall()
@@ -125,6 +127,7 @@ def _apply(wanted: frozenset[str]) -> None:
         matmul.uninstall()
         tiling.uninstall()
         user_kernels.uninstall()
+        workers.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))
 
