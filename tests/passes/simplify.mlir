@@ -206,3 +206,60 @@ func.func @offsets_are_not_negative(%p: !tile.ptr<i32>, %n: i32) {
   }
   func.return
 }
+
+// -----
+// One address in all lanes is loaded once, so that what it indexes has a scalar offset.
+// CHECK-LABEL: @loads_of_one_address
+func.func @loads_of_one_address(%p: !tile.ptr<i64>, %q: !tile.ptr<f32>, %n: i32) {
+  // CHECK-NOT: tile.arange
+  // CHECK: [[C:%.+]] = tile.cmpi "slt"
+  // CHECK: [[I:%.+]] = tile.load {{%.+}} mask [[C]] : i1 : !tile.ptr<i64> to i64
+  // CHECK: [[X:%.+]] = tile.load {{%.+}} : !tile.ptr<f32> to f32
+  // CHECK: tile.splat [[X]] : f32 to tensor<1x1xf32>
+  // CHECK: tile.load {{.+}} {volatile = true}
+  %id = tile.program_id 0 : i32 : i32
+  %lane = tile.arange 0 : i32, 1 : i32 : tensor<1xi32>
+  %ids = tile.splat %id : i32 to tensor<1xi32>
+  %offs = arith.addi %ids, %lane : tensor<1xi32>
+  %ns = tile.splat %n : i32 to tensor<1xi32>
+  %m = tile.cmpi "slt", %offs, %ns : tensor<1xi32>, tensor<1xi32> to tensor<1xi1>
+  %ps = tile.splat %p : !tile.ptr<i64> to tensor<1x!tile.ptr<i64>>
+  %a = tile.addptr %ps, %offs : tensor<1x!tile.ptr<i64>>, tensor<1xi32> to tensor<1x!tile.ptr<i64>>
+  %i = tile.load %a mask %m : tensor<1xi1> : tensor<1x!tile.ptr<i64>> to tensor<1xi64>
+  %wide = tile.expand_dims %i, 1 : i32 : tensor<1xi64> to tensor<1x1xi64>
+  %qs = tile.splat %q : !tile.ptr<f32> to tensor<1x1x!tile.ptr<f32>>
+  %b = tile.addptr %qs, %wide : tensor<1x1x!tile.ptr<f32>>, tensor<1x1xi64> to tensor<1x1x!tile.ptr<f32>>
+  %x = tile.load %b : tensor<1x1x!tile.ptr<f32>> to tensor<1x1xf32>
+  %y = tile.load %b {volatile = true} : tensor<1x1x!tile.ptr<f32>> to tensor<1x1xf32>
+  %z = arith.addf %x, %y : tensor<1x1xf32>
+  tile.store %b, %z : tensor<1x1x!tile.ptr<f32>>, tensor<1x1xf32>
+  func.return
+}
+
+// -----
+// Ranges decide a comparison of all lanes, and of no lane; not of some.
+// CHECK-LABEL: @comparisons_of_ranges
+func.func @comparisons_of_ranges(%p: !tile.ptr<i1>) {
+  // CHECK: [[T:%.+]] = arith.constant true
+  // CHECK-NEXT: [[TS:%.+]] = tile.splat [[T]]
+  // CHECK-NEXT: [[F:%.+]] = arith.constant false
+  // CHECK-NEXT: [[FS:%.+]] = tile.splat [[F]]
+  // CHECK-NEXT: [[S:%.+]] = tile.cmpi "slt"
+  // CHECK: tile.store {{%.+}}, [[TS]]
+  // CHECK: tile.store {{%.+}}, [[FS]]
+  // CHECK: tile.store {{%.+}}, [[S]]
+  %c64 = arith.constant 64 : i32
+  %c63 = arith.constant 63 : i32
+  %lanes = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %all = tile.splat %c64 : i32 to tensor<64xi32>
+  %most = tile.splat %c63 : i32 to tensor<64xi32>
+  %a = tile.cmpi "slt", %lanes, %all : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %b = tile.cmpi "sge", %lanes, %all : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %c = tile.cmpi "slt", %lanes, %most : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %ps = tile.splat %p : !tile.ptr<i1> to tensor<64x!tile.ptr<i1>>
+  %q = tile.addptr %ps, %lanes : tensor<64x!tile.ptr<i1>>, tensor<64xi32> to tensor<64x!tile.ptr<i1>>
+  tile.store %q, %a : tensor<64x!tile.ptr<i1>>, tensor<64xi1>
+  tile.store %q, %b : tensor<64x!tile.ptr<i1>>, tensor<64xi1>
+  tile.store %q, %c : tensor<64x!tile.ptr<i1>>, tensor<64xi1>
+  func.return
+}

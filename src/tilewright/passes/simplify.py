@@ -32,7 +32,7 @@ Relies on: nothing. Can run anywhere, and runs again wherever a pass leaves thin
 Guarantees: bitwise the same results. Constants are folded only where the result is beyond dispute (see
 `folding/constants.py`), so there stays one definition of every operation. Also: arithmetic on equal lanes is done once and splat;
 compositions of splat, broadcast, expand_dims, reshape and trans collapse; extensions and truncations
-in a row become one; branches with a condition that facts decide (`analysis/facts`) and loops of no or one iteration go; results and
+in a row become one; comparisons and branches that facts decide (`analysis/facts`) and loops of no or one iteration go; results and
 carried values that nothing needs go; dead operations go.
 
 Tried: xDSL's own canonicaliser. It deletes a loop with a negative step, and folding an infinite float
@@ -48,6 +48,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
@@ -95,7 +96,7 @@ def _sweep(function: FuncOp) -> bool:
             continue
         if len(op.results) != 1 or is_terminator(op):
             continue
-        value = _simpler(op)
+        value = _decided(op, known) or _simpler(op)
         if value is not None and value is not op.results[0]:
             if value.name_hint is None:
                 value.name_hint = op.results[0].name_hint
@@ -103,6 +104,16 @@ def _sweep(function: FuncOp) -> bool:
             op.parent.erase_op(op)
             changed = True
     return changed
+
+
+def _decided(op: Operation, known: Facts) -> SSAValue | None:
+    """A comparison that ranges decide, as a constant."""
+    if not isinstance(op, tile.CmpIOp):
+        return None
+    fact = known.of(op.result)
+    if fact.umin != fact.umax:
+        return None
+    return arithmetic.filled(fact.umin, op.result, Emitter(op))
 
 
 def _simpler(op: Operation) -> SSAValue | None:

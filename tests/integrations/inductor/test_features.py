@@ -72,3 +72,22 @@ def test_sums_over_indices_keep_their_operator_on_the_cpu(monkeypatch):
         config.cpu_backend = back_end
         tensor = SimpleNamespace(device=SimpleNamespace(type=device))
         assert table["add"](tensor) is result
+
+
+def test_index_add_is_done_in_place_on_a_copy(monkeypatch):
+    torch, ir = ModuleType("torch"), ModuleType("ir")
+    aten = SimpleNamespace(
+        index_add=SimpleNamespace(default="add"), index_add_=SimpleNamespace(default="add_")
+    )
+    torch.ops, done = SimpleNamespace(aten=aten), []
+    ir.FallbackKernel = SimpleNamespace(create=lambda *args, **kwargs: done.append((args, kwargs)))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch._inductor.ir", ir)
+    copy = SimpleNamespace(realize=lambda: done.append("realized"))
+    lowerings = {}
+    lowering = SimpleNamespace(
+        clone=lambda x: copy, register_lowering=lambda op, **_: lambda f: lowerings.update({op: f})
+    )
+    assert features._with_index_add(lowering, lowerings) is lowerings
+    assert lowerings["add"]("x", 0, "index", "source", alpha=2) is copy
+    assert done == ["realized", (("add_", copy, 0, "index", "source"), {"alpha": 2})]

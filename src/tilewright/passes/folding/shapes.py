@@ -1,13 +1,13 @@
-"""Compositions of operations that only spread or rearrange lanes."""
+"""Compositions of operations that only spread or rearrange lanes, and what is equal in all lanes."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.effects import is_pure_elementwise, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.folding.arithmetic import Rule
 
@@ -70,7 +70,32 @@ def equal_lanes(op: Operation, emitter: Emitter) -> SSAValue | None:
     return emitter.splat(emitter.insert(scalar), shape_of(result))
 
 
+def one_lane(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """An arange of one lane is a splat of its start."""
+    if not isinstance(op, tile.ArangeOp) or shape_of(op.result) != (1,):
+        return None
+    return emitter.splat(emitter.constant(op.start.value.data, i32), (1,))
+
+
+def load_once(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """A load of one address in all lanes, under one mask, done once."""
+    if not isinstance(op, tile.LoadOp) or not shape_of(op.pointer) or is_volatile(op):
+        return None
+    sources = [v.owner.source for v in op.operands if isinstance(v.owner, tile.SplatOp)]
+    if len(sources) < len(op.operands):
+        return None
+    scalar = tile.LoadOp.create(
+        operands=sources,
+        result_types=[tile.element_of(op.result)],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    return emitter.splat(emitter.insert(scalar), shape_of(op.result))
+
+
 RULES: dict[type[Operation], Rule] = {
+    tile.ArangeOp: one_lane,
+    tile.LoadOp: load_once,
     tile.BroadcastOp: spread,
     tile.ExpandDimsOp: spread,
     tile.ReshapeOp: spread,
