@@ -75,11 +75,32 @@ def excerpt(location: SourceLocation) -> str:
     return f"{gutter}{line}\n{pad}{'^' * max(1, _display_width(line[location.column : end]))}"
 
 
+_STANDARD_LIBRARY = str(Path(__file__).parent / "language" / "standard") + "/"
+
+
+def outside_library(location: SourceLocation | None) -> SourceLocation | None:
+    """The innermost call outside `tl`'s own kernel functions (`tl.sort`), or `location` if there is none."""
+    inner = location
+    while inner is not None and inner.file.startswith(_STANDARD_LIBRARY):
+        inner = inner.caller
+    return inner or location
+
+
 class TilewrightError(Exception):
     """Base of all errors raised on purpose. `help` is one sentence that suggests a fix, or "".
 
-    `context` is a last line with circumstances, such as the argument types.
+    `context` is a last line with circumstances, such as the argument types. A `location` inside of `tl` itself
+    becomes the one of the call in the kernel.
     """
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """The span of source that the message is about."""
+        return self._location
+
+    @location.setter
+    def location(self, location: SourceLocation | None) -> None:
+        self._location = outside_library(location)
 
     def __init__(
         self, message: str, *, help: str = "", location: SourceLocation | None = None

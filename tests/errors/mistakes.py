@@ -383,3 +383,16 @@ def pointer_differs_from_none(x_ptr):
 @jit
 def tile_equals_text(x_ptr):
     tl.store(x_ptr, tl.where(tl.load(x_ptr) == "relu", 1.0, 0.0))
+
+
+@jit
+def block_pointer_moved_by_a_sum(x_ptr):
+    p = tl.make_block_ptr(x_ptr, (8, 8), (8, 1), (0, 0), (8, 8), (1, 0))
+    p += 8
+    tl.store(p, tl.load(p))
+
+
+@jit
+def sort_of_the_first_dimension(x_ptr):
+    offsets = tl.arange(0, 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    tl.store(x_ptr + offsets, tl.sort(tl.load(x_ptr + offsets), dim=0))

@@ -31,6 +31,16 @@ _DESCRIPTOR_ATOMICS = {
 }
 
 
+def _reject_sum(window: Any, other: Any) -> Any:
+    """`window + other`: as tuples, these would be concatenated."""
+    block = isinstance(window, BlockPointer)
+    raise KernelTypeError(
+        f"`+` is not defined for a {'block pointer' if block else 'tensor descriptor'}",
+        help="move it with tl.advance(pointer, (rows, columns))" if block
+        else "pass the offsets of the block to load([...]) or store([...], value)",
+    )  # fmt: skip
+
+
 class BlockPointer(NamedTuple):
     """Result of `tl.make_block_ptr`: a window of `block_shape` at `offsets` of an array.
 
@@ -43,6 +53,7 @@ class BlockPointer(NamedTuple):
     offsets: tuple[Any, ...]
     block_shape: tuple[int, ...]
     order: tuple[int, ...]
+    __add__ = __radd__ = _reject_sum
 
     @property
     def dtype(self) -> Any:
@@ -67,6 +78,7 @@ class TensorDescriptor(NamedTuple):
     strides: tuple[Any, ...]
     block_shape: tuple[int, ...]
     padding: str
+    __add__ = __radd__ = _reject_sum
 
     @property
     def dtype(self) -> Any:
