@@ -276,7 +276,7 @@ class Machine:
         if op.mods[-1] == "pred":
             self.write_predicate(target, self.predicate(source), mask)
         elif source.startswith("{"):
-            parts = [self.read(p.strip()) for p in source.strip("{}").split(",")]
+            parts = [self._part(p.strip()) for p in source.strip("{}").split(",")]
             size = int(op.mods[-1][1:]) // len(parts)
             total = np.zeros(self.threads, np.uint64)
             for i, part in enumerate(parts):
@@ -291,6 +291,13 @@ class Machine:
                     self.write(name, part, mask)
         else:
             self.write(target, self.read(source), mask)
+
+    def _part(self, text):
+        """A part of a wider register: LLVM leaves those undefined that later instructions overwrite. Garbage shows
+        in results where they do not."""
+        if text.startswith("%") and text not in self.registers:
+            return np.full(self.threads, 0xA5A5A5A5A5A5A5A5, np.uint64)
+        return self.read(text)
 
     def _cvta(self, op, mask):
         self.write(op.operands[0], self.read(op.operands[1]), mask)

@@ -42,10 +42,24 @@ def _fma(mods, kind, a, b, c):
         wide = np.longdouble
     else:
         wide = np.float64
+    if kind == "f32" and "rz" in mods:
+        return _toward_zero(a.astype(wide) * b, c.astype(wide))
     result = (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(KINDS[kind])
     if "sat" in mods:  # NaN becomes 0
         result = np.where(np.isnan(result), 0, np.clip(result, 0, 1)).astype(KINDS[kind])
     return result
+
+
+def _toward_zero(x, y):
+    """`x + y` of fp64 numbers, rounded once to fp32: libdevice's `fmodf` needs it."""
+    total = x + y
+    back = total - x
+    rest = (x - (total - back)) + (y - back)  # what `total` lacks, exactly
+    nearest = total.astype(np.float32)
+    size = np.abs(nearest.astype(np.float64))
+    lacking = np.sign(total) * rest < 0
+    above = (size > np.abs(total)) | ((size == np.abs(total)) & lacking)
+    return np.where(above, np.nextafter(nearest, np.float32(0)), nearest)
 
 
 def _divided(mods, kind, a, b):

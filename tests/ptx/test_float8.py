@@ -54,3 +54,15 @@ def test_results(name, source):
         wanted = x.astype(np.float32).astype(made)
     found = np.asarray(run_ptx(artifact, [x, np.zeros(512, made)], (1, 1, 1))[1])
     np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+
+
+def test_bytes_beside_undefined_ones():
+    """Integers below 256 leave a half of a word undefined, which the other two overwrite."""
+    types = {"x": pointer_type(dtypes.uint8), "out": pointer_type(dtypes.float8e5)}
+    module = build(KernelFunction(narrowed), types, dict.fromkeys(types, 16)).module
+    artifact = backend.compile(module, Options(num_warps=4), target_info("sm_90a"))
+    x = np.arange(512).astype(np.uint8)
+    found = np.asarray(run_ptx(artifact, [x, np.zeros(512, ml_dtypes.float8_e5m2)], (1, 1, 1))[1])
+    np.testing.assert_array_equal(
+        found.astype(float), x.astype(ml_dtypes.float8_e5m2).astype(float)
+    )

@@ -107,3 +107,19 @@ def test_integers_clamped_at_zero():
     assert "min.relu" in made.asm["ptx"]
     found = run_ptx(made.artifact, [x, np.empty_like(x), 60], (1, 1, 1))[1]
     assert found.tolist() == np.clip(x, 0, 60).tolist()
+
+
+@tw.jit
+def remainders(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) % tl.load(y_ptr + i))
+
+
+def test_remainders_of_large_quotients_are_exact():
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(256) * 10.0 ** rng.integers(-9, 9, 256) for _ in range(2))
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    types = dict.fromkeys(("x_ptr", "y_ptr", "out_ptr"), "*fp32:16")
+    made = remainders.compile(types, {"N": 256}, target="sm_90a")
+    found = run_ptx(made.artifact, [x, y, np.empty_like(x)], (1, 1, 1))[2]
+    np.testing.assert_array_equal(found, np.fmod(x, y))
