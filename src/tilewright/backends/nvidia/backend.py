@@ -13,20 +13,15 @@ from xdsl.ir import Attribute
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options
 from tilewright.backends.lowering import LoweringBackend
-from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
+from tilewright.backends.nvidia.assemble import Assembler
 from tilewright.backends.nvidia.codegen import emit_module
-from tilewright.backends.nvidia.occupancy import (
-    CtaResources,
-    register_limit_for_occupancy,
-    resident_ctas,
-    spills_worth_occupancy,
-)
+from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.pipeline import nvidia_passes
-from tilewright.backends.nvidia.ptx import to_ptx, with_limit
+from tilewright.backends.nvidia.ptx import to_ptx
+from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, limit_for_occupancy
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.targets import TargetInfo
@@ -75,16 +70,16 @@ class NvidiaBackend(LoweringBackend):
         arguments: tuple[Argument, ...],
         assembler: Assembler,
     ) -> Artifact:
-        text, plan, multiplies = _emitted(module, options, target, arguments)
+        text, plan, multiplies, loaded_bytes = _emitted(module, options, target, arguments)
         block = CtaResources(plan.threads, 0, plan.shared_bytes)
         alone = (not multiplies and resident_ctas(block, target) == 1) or "setmaxnreg" in text
         ptx = to_ptx(text, target, options, plan.threads, plan.cluster_size, alone)
         assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:
-            block = replace(block, registers=assembled.registers)
-            ptx, assembled = _reassemble_with_limit(
-                ptx, assembled, block, target, options, plan.cluster_size, _planned_ctas(module)
-            )
+            made = Made(ptx, assembled, block, target, options)
+            made = limit_for_occupancy(made, plan.cluster_size, _planned_ctas(module))
+            made = limit_for_loads(made, loaded_bytes)
+            ptx, assembled = made.ptx, made.assembled
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:
@@ -101,9 +96,9 @@ class NvidiaBackend(LoweringBackend):
 
 def _emitted(
     module: ModuleOp, options: Options, target: TargetInfo, arguments: tuple[Argument, ...]
-) -> tuple[str, LaunchPlan, bool]:
-    """The LLVM module as text, the plan as far as it is known before assembly, and whether the kernel
-    has products of tiles."""
+) -> tuple[str, LaunchPlan, bool, int]:
+    """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has products of
+    tiles, and how many bytes a thread loads without a side effect between."""
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
     plan = LaunchPlan(
         name=gen.function.name,
@@ -116,7 +111,7 @@ def _emitted(
         programmatic_launch=bool(gen.overlap),
         tensor_maps=tuple(gen.maps.recipes),
     )
-    return str(llvm_module), plan, gen.multiplies
+    return str(llvm_module), plan, gen.multiplies, gen.loaded_bytes
 
 
 def _planned_ctas(module: ModuleOp) -> int:
@@ -144,43 +139,6 @@ def _tidy_up() -> None:
     """
     if gc.isenabled() and gc.get_count()[0] < _YOUNG:
         gc.collect(0)
-
-
-def _reassemble_with_limit(
-    ptx: str,
-    assembled: Assembled,
-    block: CtaResources,
-    target: TargetInfo,
-    options: Options,
-    cluster: int,
-    planned: int,
-) -> tuple[str, Assembled]:
-    """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
-
-    Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
-    is given all. And where with a few fewer more blocks share an SM, and nothing more goes to
-    memory (or a little, where there was one block), it is given fewer.
-    """
-    most = max_registers_per_thread(-(-block.threads // 32))
-    if assembled.spills and assembled.registers < most:
-        limited = with_limit(ptx, most)
-        other = assemble(limited, target, options)
-        if other.spills < assembled.spills:
-            return limited, other
-    for wanted in range(planned, 0, -1):
-        limit = None
-        if assembled.registers:
-            limit = register_limit_for_occupancy(block, target, cluster, wanted)
-        if limit is None:
-            continue
-        limited = with_limit(ptx, limit)
-        other = assemble(limited, target, options)
-        allowed = assembled.spills + spills_worth_occupancy(block, target, wanted)
-        if 0 < other.registers <= limit and other.spills <= allowed:
-            return limited, other
-        if resident_ctas(block, target) >= wanted:
-            break
-    return ptx, assembled
 
 
 backend = NvidiaBackend()

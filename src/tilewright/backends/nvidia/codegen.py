@@ -163,7 +163,7 @@ class KernelCodegen:
             if op is self.overlap.lets:
                 programmatic_launch.emit_launch_dependents(self)
         self.threads.finish(start)
-        lower_register_peaks(self)
+        self.loaded_bytes = lower_register_peaks(self)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
         wanted = llvm_type(arg.type)

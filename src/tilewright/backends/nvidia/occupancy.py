@@ -15,7 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.passes.gpu.analysis.registers import PARTITIONS, REGISTERS_PER_PARTITION, UNIT
+from tilewright.passes.gpu.analysis.registers import (
+    PARTITIONS,
+    REGISTERS_PER_PARTITION,
+    UNIT,
+    max_registers_per_thread,
+)
 from tilewright.targets import TargetInfo
 
 _LANES = 32
@@ -64,13 +69,17 @@ def register_limit_for_occupancy(
     wanted = planned if now < planned else now + -(-now // 2)
     if wanted > _without_registers(block, target):
         return None
-    in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
-    limit = REGISTERS_PER_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
+    limit = most_registers(block, wanted)
     if now < planned:
         return limit
     cut = _MAX_REGISTER_CUT_IN_CLUSTERS if cluster > 1 else _MAX_REGISTER_CUT
     cut = _MAX_REGISTER_CUT_OF_ONE if now == 1 else cut
     return limit if limit * cut >= block.registers * (cut - 1) else None
+
+
+def most_registers(block: CtaResources, ctas: int) -> int:
+    """The registers a thread with which an SM has room for so many CTAs."""
+    return max_registers_per_thread(ctas * _warps_of(block))
 
 
 def spills_worth_occupancy(block: CtaResources, target: TargetInfo, planned: int = 1) -> int:

@@ -88,9 +88,13 @@ def _join_accesses(wanted: bool) -> None:
 
 
 def with_limit(ptx: str, registers: int) -> str:
-    """PTX of `to_ptx` with a limit on the registers of a thread."""
+    """PTX of `to_ptx` with a limit on the registers of a thread, in place of the one that it may have."""
     return re.sub(
-        r"^(\.maxntid .*)$", rf"\1\n.maxnreg {registers}", ptx, count=1, flags=re.MULTILINE
+        r"^(\.maxntid .*)$(\n\.maxnreg \d+$)?",
+        rf"\1\n.maxnreg {registers}",
+        ptx,
+        count=1,
+        flags=re.MULTILINE,
     )
 
 

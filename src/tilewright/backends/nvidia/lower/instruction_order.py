@@ -44,13 +44,17 @@ _BINARY = frozenset((
 ))  # fmt: skip
 
 
-def lower_register_peaks(gen: KernelCodegen) -> None:
-    """Reorder the instructions of each block of a completely emitted kernel."""
-    if ORDER_INSTRUCTIONS not in gen.source.attributes:
-        return
+def lower_register_peaks(gen: KernelCodegen) -> int:
+    """Reorder the instructions of each block of a completely emitted kernel.
+
+    Returns the most bytes that a thread loads between two instructions with side effects.
+    """
     blocks = [(block, _segments(block, gen.held)) for block in gen.function.blocks]
+    loaded_bytes = max(_loaded_bytes(segment) for _, s in blocks for segment, _ in s)
+    if ORDER_INSTRUCTIONS not in gen.source.attributes:
+        return loaded_bytes
     if not any(loaded >= _MIN_LOADED for _, s in blocks for _, loaded in s):
-        return
+        return loaded_bytes
     outside = _used_elsewhere(blocks)
     for block, segments in blocks:
         instructions: list[Any] = []
@@ -59,6 +63,11 @@ def lower_register_peaks(gen: KernelCodegen) -> None:
                 _ordered(segment, outside, gen.held) if loaded >= _MIN_LOADED else segment
             )
         block.instructions[:] = instructions
+    return loaded_bytes
+
+
+def _loaded_bytes(segment: list[Any]) -> int:
+    return sum(_bits(i.type) // 8 for i in segment if _is_load(i))
 
 
 def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
@@ -147,6 +156,10 @@ def _registers(kind: ir.Type) -> int:
 
 
 def _bits(kind: ir.Type) -> int:
+    if isinstance(kind, ir.LiteralStructType):
+        return sum(map(_bits, kind.elements))
+    if isinstance(kind, ir.DoubleType):
+        return 64
     return (
         kind.width if isinstance(kind, ir.IntType) else 16 if isinstance(kind, ir.HalfType) else 32
     )

@@ -1,0 +1,117 @@
+"""Limits on registers with which the assembler makes a better kernel than without.
+
+`ptxas` knows neither how many CTAs should share an SM nor how many loads should be in flight. What it made is looked
+at, and where that is too few it is asked again, with a limit that it keeps to or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.assemble import Assembled, assemble
+from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
+from tilewright.backends.nvidia.occupancy import (
+    CtaResources,
+    most_registers,
+    register_limit_for_occupancy,
+    resident_ctas,
+    spills_worth_occupancy,
+)
+from tilewright.backends.nvidia.ptx import with_limit
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.targets import TargetInfo
+
+_ENOUGH_BYTES = 64 << 10
+"""Bytes in flight on an SM that hide the latency of memory: 4.8 TB/s on 132 SMs, 1.2 µs under load, and as much again,
+since not all CTAs load at the same time."""
+_MIN_GAIN = 1.25
+"""More bytes in flight, as a ratio, are worth another schedule."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """PTX and what the assembler made of it; `block` has the figures before assembly."""
+
+    ptx: str
+    assembled: Assembled
+    block: CtaResources
+    target: TargetInfo
+    options: Options
+
+    @property
+    def resources(self) -> CtaResources:
+        return replace(self.block, registers=self.assembled.registers)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs on an SM at once."""
+        return resident_ctas(self.resources, self.target)
+
+    @property
+    def thread_bytes(self) -> int:
+        """Bytes that a thread has in flight."""
+        return bytes_in_flight(self.assembled.cubin) if self.assembled.cubin else 0
+
+    @property
+    def sm_bytes(self) -> int:
+        """Bytes that an SM has in flight."""
+        return self.thread_bytes * self.block.threads * self.ctas
+
+    def limited(self, registers: int) -> Made:
+        """The same with a limit on the registers of a thread."""
+        ptx = with_limit(self.ptx, registers)
+        return replace(self, ptx=ptx, assembled=assemble(ptx, self.target, self.options))
+
+
+def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:
+    """`made` with a limit on registers, where that is better.
+
+    Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
+    is given all. And where with a few fewer more blocks share an SM, and nothing more goes to
+    memory (or a little, where there was one block), it is given fewer.
+    """
+    found, block = made.assembled, made.resources
+    most = max_registers_per_thread(-(-block.threads // 32))
+    if found.spills and found.registers < most:
+        other = made.limited(most)
+        if other.assembled.spills < found.spills:
+            return other
+    for wanted in range(planned, 0, -1):
+        limit = None
+        if found.registers:
+            limit = register_limit_for_occupancy(block, made.target, cluster, wanted)
+        if limit is None:
+            continue
+        other = made.limited(limit)
+        allowed = found.spills + spills_worth_occupancy(block, made.target, wanted)
+        if 0 < other.assembled.registers <= limit and other.assembled.spills <= allowed:
+            return other
+        if made.ctas >= wanted:
+            break
+    return made
+
+
+def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
+    """`made` with a limit on registers with which more loads are in flight, if there is one.
+
+    Without a limit `ptxas` issues loads one or two at a time to keep the registers that its own heuristics allow.
+    Under a limit it issues as many as fit, even if the limit is what it has taken before (measured: a maximum of 8 × 1024
+    elements in 4 warps has 16 bytes in flight with the 96 registers of its choice, and 80 with a limit of 96).
+    Tried are the registers that leave as many CTAs on an SM, then those that leave one less.
+
+    Args:
+        loaded_bytes: what a thread loads without a side effect between, and could have in flight.
+    """
+    if made.ctas == 0 or not made.thread_bytes:
+        return made
+    best = made
+    for ctas in (made.ctas, made.ctas - 1):
+        complete = 5 * best.thread_bytes >= 4 * loaded_bytes
+        if ctas == 0 or complete or best.sm_bytes >= _ENOUGH_BYTES:
+            break
+        other = made.limited(most_registers(made.block, ctas))
+        gains = other.sm_bytes >= _MIN_GAIN * best.sm_bytes
+        if gains and other.assembled.spills <= made.assembled.spills and other.ctas >= ctas:
+            best = other
+    return best

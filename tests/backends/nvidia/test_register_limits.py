@@ -1,0 +1,102 @@
+"""Registers that the assembler is allowed so that more loads are in flight."""
+
+import re
+import struct
+
+import pytest
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia import tools
+from tilewright.backends.nvidia.assemble import Assembled
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
+from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+from tilewright.backends.nvidia.register_limits import Made, limit_for_loads
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.language.kernel_function import KernelFunction
+
+HOPPER = target_info("sm_90a")
+LOAD_16, LOAD_2, OTHER = 0x981 | 6 << 73, 0x981 | 2 << 73, 0x221
+
+
+def cubin(*instructions: int) -> bytes:
+    """An ELF file with one section of code behind its headers, and one of data."""
+    code = b"".join(struct.pack("<QQ", i & (1 << 64) - 1, i >> 64) for i in instructions)
+    sections = struct.pack("<IIQQQQ", 0, 1, 6, 0, 192, len(code)).ljust(64, b"\0")
+    sections += struct.pack("<IIQQQQ", 0, 1, 2, 0, 192, len(code)).ljust(64, b"\0")
+    header = b"\x7fELF".ljust(40, b"\0") + struct.pack("<Q", 64) + bytes(10)
+    return header + struct.pack("<HHH", 64, 2, 0) + sections + code
+
+
+def issued(operation: int, sets: int = 7, waits: int = 0) -> int:
+    return operation | sets << 110 | waits << 116
+
+
+def test_loads_are_in_flight_until_something_waits_for_their_barrier():
+    first, second = issued(LOAD_16, 0), issued(LOAD_16, 1)
+    assert bytes_in_flight(cubin()) == bytes_in_flight(cubin(issued(OTHER))) == 0
+    assert bytes_in_flight(cubin(first, issued(OTHER, waits=1), first)) == 16
+    assert bytes_in_flight(cubin(first, issued(OTHER, waits=2), first)) == 32
+    assert bytes_in_flight(cubin(first, second, issued(OTHER, waits=1), first, second)) == 48
+    assert bytes_in_flight(cubin(issued(LOAD_2, 3), issued(LOAD_16, 4, waits=8))) == 16
+    assert bytes_in_flight(cubin(issued(OTHER, 0), issued(LOAD_2, 0), issued(LOAD_2, 1))) == 4
+
+
+@pytest.mark.parametrize("threads", [32, 96, 128, 256, 416, 512, 1024])
+def test_most_registers_leave_as_many_ctas(threads):
+    for registers in range(16, most_registers(CtaResources(threads, 0, 0), 1) + 1):
+        ctas = resident_ctas(CtaResources(threads, registers, 0), HOPPER)
+        most = most_registers(CtaResources(threads, 0, 0), ctas)
+        assert most >= registers and resident_ctas(CtaResources(threads, most, 0), HOPPER) == ctas
+
+
+def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
+    """128 threads: 5 CTAs with 96 registers, 4 with 128; each answer is bytes of 16 in flight, registers, spills."""
+    asked = []
+
+    def chosen(answers, loaded):
+        asked.clear()
+
+        def assemble(ptx, *_):
+            asked.append(int(re.search(r"maxnreg (\d+)", ptx)[1]))
+            loads, registers, spills = answers[asked[-1]]
+            code = cubin(*[issued(LOAD_16, 0)] * loads)
+            return Assembled(code, registers=registers, spills=spills)
+
+        monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+        first = Assembled(cubin(issued(LOAD_16, 0)), registers=90)
+        made = Made(".maxntid 128", first, CtaResources(128, 0, 0), HOPPER, Options())
+        found = limit_for_loads(made, loaded).ptx
+        return found.removeprefix(".maxntid 128").strip(), tuple(asked)
+
+    assert chosen({96: (5, 96, 0), 128: (8, 110, 0)}, 128) == (".maxnreg 128", (96, 128))
+    assert chosen({96: (5, 96, 0), 128: (6, 110, 0)}, 128) == (".maxnreg 96", (96, 128))
+    assert chosen({96: (5, 96, 0)}, 96) == (".maxnreg 96", (96,))  # nearly all of them
+    assert chosen({96: (5, 96, 1), 128: (8, 110, 2)}, 128) == ("", (96, 128))  # they spill
+    assert chosen({96: (1, 96, 0), 128: (1, 110, 0)}, 128) == ("", (96, 128))
+    assert chosen({}, 16) == ("", ())
+
+
+def largest(x, out, n, M: tl.constexpr, N: tl.constexpr):
+    rows = tl.program_id(0) * M + tl.arange(0, M)[:, None]
+    found = tl.full([M, N], float("-inf"), tl.float32)
+    for start in range(0, n, N):
+        columns = start + tl.arange(0, N)[None, :]
+        value = tl.load(x + rows * n + columns, mask=columns < n, other=float("-inf"))
+        found = tl.maximum(found, value.to(tl.float32))
+    tl.store(out + rows, tl.max(found, 1)[:, None])
+
+
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="needs ptxas")
+def test_all_loads_of_an_iteration_are_in_flight():
+    """8 loads of 16 bytes; ptxas itself issues them one or two at a time."""
+    signature = {a: dtypes.pointer_type(dtypes.bfloat16) for a in ("x", "out")}
+    signature |= {"n": dtypes.int32, "M": constexpr(8), "N": constexpr(1024)}
+    module = build(KernelFunction(largest), signature, {"x": 16, "out": 16, "n": 16}).module
+    artifact = backend.compile(module, Options(num_warps=4), HOPPER)
+    assert artifact.plan.spills == 0
+    assert bytes_in_flight(artifact.object_code) >= 80
