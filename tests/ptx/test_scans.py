@@ -7,6 +7,7 @@ import pytest
 from tests.ptx.launch import run_ptx
 from tests.run_on_copies import run_on_copies
 
+import tilewright
 import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.backends.base import Options
@@ -52,3 +53,47 @@ def test_columns_are_scanned_where_they_are(rows, columns, warps, reverse, kind,
         )
         with pytest.raises(Exception, match=r"without a barrier|nothing was written"):
             run_ptx(spoiled, arguments, (1,))
+
+
+@tilewright.jit
+def later_maximum(a, i, b, j):
+    take = (b > a) | ((a == b) & (j > i))
+    return tl.where(take, b, a), tl.where(take, j, i)
+
+
+def scans_of_rows(x, sums, most, places, n, start, R: tl.constexpr, C: tl.constexpr, REVERSE: tl.constexpr):  # fmt: skip
+    rows, columns = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    offsets, mask = start + rows * C + columns, columns < n
+    value = tl.load(x + offsets, mask=mask, other=0.0)
+    tl.store(sums + offsets, tl.cumsum(value, 1, reverse=REVERSE), mask=mask)
+    numbers = tl.broadcast_to(columns, value.shape)
+    found, place = tl.associative_scan((value, numbers), 1, later_maximum, reverse=REVERSE)
+    tl.store(most + offsets, found, mask=mask)
+    tl.store(places + offsets, place, mask=mask)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("rows", "columns", "warps", "aligned"), [
+    (1, 2048, 4, True), (1, 512, 1, True), (2, 1024, 2, True), (8, 64, 4, True), (1, 512, 4, False),
+    (4, 256, 2, False), (1, 8192, 2, False),
+])  # fmt: skip
+def test_rows_are_scanned_where_loads_leave_them(rows, columns, warps, reverse, aligned):
+    """Threads hold the runs of a load, several of them."""
+    names = ("x", "sums", "most", "places")
+    signature = {a: dtypes.pointer_type(dtypes.float32) for a in names}
+    signature |= {"places": dtypes.pointer_type(dtypes.int32), "n": dtypes.int32}
+    signature |= {"start": dtypes.int32, "R": constexpr(rows), "C": constexpr(columns)}
+    signature["REVERSE"] = constexpr(reverse)
+    divisible = {**dict.fromkeys(names, 16), **({"start": 16} if aligned else {})}
+    text = str(build(KernelFunction(scans_of_rows), signature, divisible).module)
+    data = np.random.default_rng(rows).integers(-8, 8, rows * columns + 16).astype(np.float32)
+    arguments = [data, *(np.zeros_like(data) for _ in range(2)), np.zeros(data.size, np.int32)]
+    arguments += [columns - 3, 16 if aligned else 5]
+    expected = run_on_copies(parse_ir(text), arguments, (1, 1, 1))
+    options = Options(num_warps=warps, disable=("reduce-num-warps",))
+    artifact = backend.compile(parse_ir(text), options, target_info("sm_90a"))
+    found = run_ptx(artifact, arguments, (1,))
+    for one, other in zip(found[1:4], expected[1:4], strict=True):
+        np.testing.assert_array_equal(one, other)
+    vectors = re.findall(r"ld\.global\.(?:v(\d)\.)?b32", artifact.asm["ptx"])
+    assert max(int(v or 1) for v in vectors) == (4 if aligned else 1)

@@ -11,7 +11,7 @@ over the bits of register, lane and warp, so that one of each bit stands for all
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import cast
 
@@ -94,18 +94,14 @@ def verify_dot_layouts(
 
 
 def verify_scan_layout(op: Operation, value: SSAValue, axis: int) -> None:
-    """Along the axis a thread has a run, then lanes follow each other, then warps."""
+    """Along the axis a thread has runs; lanes follow each other, then warps, then the threads' further runs."""
     layout = layout_of(value)
     if layout is None:
         return
-    steps = [
-        vector[axis]
-        for vector in (
-            *sorted(layout.registers, key=lambda v: v[axis]), *layout.lanes, *layout.warps,
-        )
-        if vector[axis]
-    ]  # fmt: skip
-    whole = steps == [1 << i for i in range(len(steps))]
+    held = [vector[axis] for vector in layout.registers if vector[axis]]
+    threads = [vector[axis] for vector in (*layout.lanes, *layout.warps) if vector[axis]]
+    whole = sorted(held + threads) == [1 << i for i in range(len(held) + len(threads))]
+    whole = whole and all(b == 2 * a for a, b in pairwise(threads))
     shared = layout.group_dim == axis or any(
         sum(map(bool, v)) > 1 and v[axis] for v in (*layout.lanes, *layout.warps)
     )

@@ -132,7 +132,7 @@ class _Assigner:
             case tile.ReduceOp():
                 self._all_operands(op, self.homes.reduced(op))
             case tile.ScanOp():
-                self._all_operands(op, scan_layout(op, self.warps))
+                self._all_operands(op, scan_layout(op, self.homes.known, self.warps))
             case tile.JoinOp():
                 self._all_operands(op, self.homes.default(op.lhs))
             case tile.SplitOp():

@@ -1,7 +1,7 @@
-"""Reductions and scans: in a thread, then across its lanes, then across warps.
+"""Reductions: in a thread, then across its lanes, then across warps.
 
 Lanes exchange by shuffles (PTX ISA, `shfl.sync`), warps through shared memory. Any combine region
-works; the order of combination of a reduction is not fixed, that of a scan is.
+works; the order of combination is not fixed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from xdsl.ir import Attribute, Block
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
-from tilewright.errors import PassError
-from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 
@@ -54,7 +52,7 @@ def _shuffle(gen: KernelCodegen, word: Value, mode: str, lane: Value) -> Value:
     return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, clamp])
 
 
-def _along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:
+def along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:
     """Index bits that move along `axis`."""
     return tuple(bit for bit, vector in enumerate(vectors) if vector[axis])
 
@@ -73,7 +71,7 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
     offsets = _result_offsets(layout, axis)
     if op in gen.cluster_exchanges:
         groups = _across_cluster(gen, op, groups, elements, layout, axis)
-    elif _along(layout.warps, axis) or layout.group_dim == axis:
+    elif along(layout.warps, axis) or layout.group_dim == axis:
         groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
     found = dict(zip(offsets, groups, strict=True))
     for i, result in enumerate(op.results):
@@ -118,7 +116,7 @@ def _across_lanes(
     layout: Layout,
     axis: int,
 ) -> Group:
-    for bit in reversed(_along(layout.lanes, axis)):
+    for bit in reversed(along(layout.lanes, axis)):
         group = _with_other_lane(gen, block, group, elements, 1 << bit)
     return group
 
@@ -180,7 +178,7 @@ def _across_warps(
     offsets: list[Vector],
 ) -> list[Group]:
     """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
-    bits = _along(layout.warps, axis)
+    bits = along(layout.warps, axis)
     shared_out = layout.group_dim == axis
     parts = (layout.groups if shared_out else 1) << len(bits)
     target = layout.drop(axis)
@@ -191,15 +189,15 @@ def _across_warps(
         total += -(-bytes_for(element, shape) // 16) * 16
     everywhere = gen.blocks > 1 and is_for_all(layout, axis)
     pointer = gen.scratch(total, each_cta=everywhere)
-    part = _compact(gen, bits)
+    part = compact(gen, bits)
     if shared_out:
         first = gen.builder.shl(gen.threads.group_of(layout), ir.Constant(I32, len(bits)))
         part = gen.builder.or_(part, first)
-    places = [_flat_place(gen, target, offset) for offset in offsets]
+    places = [flat_place(gen, target, offset) for offset in offsets]
     tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
     for place, group in zip(places, groups, strict=True):
         for where, value in zip(tiles, group, strict=True):
-            (_poke_everywhere if everywhere else _poke)(gen, where, part, place, value)
+            (_poke_everywhere if everywhere else poke)(gen, where, part, place, value)
     gen.barrier()
     power = parts & (parts - 1) == 0
     if power and (parts <= 32 or everywhere) and not any(any(v) for v in target.lanes):
@@ -207,7 +205,7 @@ def _across_warps(
     result = []
     for place in places:
         several = [
-            [_peek(gen, where, ir.Constant(I32, p), place) for where in tiles] for p in range(parts)
+            [peek(gen, where, ir.Constant(I32, p), place) for where in tiles] for p in range(parts)
         ]
         result.append(_tree(gen, block, several))
     return result
@@ -223,7 +221,7 @@ def _across_cluster(
 ) -> list[Group]:
     """Each warp sends its part to all CTAs; every warp combines all parts, a lane one or several."""
     block = op.combine.block
-    part = _compact(gen, _along(layout.warps, axis))
+    part = compact(gen, along(layout.warps, axis))
     received = gen.cluster_exchanges.exchange(op, part, groups)
     step = min(32, 1 << len(layout.warps))
     return [
@@ -244,7 +242,7 @@ def _lanes_combine(
     b, step = gen.builder, min(parts, 32)
     mine = b.and_(gen.threads.lane, ir.Constant(I32, step - 1))
     several = [
-        [_peek(gen, where, b.add(mine, ir.Constant(I32, first)), place) for where in tiles]
+        [peek(gen, where, b.add(mine, ir.Constant(I32, first)), place) for where in tiles]
         for first in range(0, parts, step)
     ]
     return _combine_over_lanes(gen, block, _tree(gen, block, several), elements, step)
@@ -259,7 +257,7 @@ def _combine_over_lanes(
     return group
 
 
-def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
+def compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
     """The given bits of the warp index as a number."""
     b = gen.builder
     total: Value = ir.Constant(I32, 0)
@@ -269,7 +267,7 @@ def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
     return total
 
 
-def _flat_place(gen: KernelCodegen, target: Layout, offset: Vector) -> Value:
+def flat_place(gen: KernelCodegen, target: Layout, offset: Vector) -> Value:
     """Row-major index of a result's element, an i32."""
     b = gen.builder
     flat: Value = ir.Constant(I32, 0)
@@ -287,7 +285,7 @@ def _slot(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> V
     return b.gep(where.pointer, [byte], source_etype=ir.IntType(8))
 
 
-def _poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
+def poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
     bits = storage(gen, value, where.element)
     gen.builder.store(bits, _slot(gen, where, row, column), align=where.size)
 
@@ -301,195 +299,7 @@ def _poke_everywhere(
     cluster.for_each_cta(gen, slot, lambda to: gen.builder.store(bits, to, align=where.size))
 
 
-def _peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
+def peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
     kind = ir.IntType(8 * where.size)
     bits = gen.builder.load(_slot(gen, where, row, column), typ=kind, align=where.size)
     return register(gen, bits, where.element)
-
-
-# ---- scans -----------------------------------------------------------------------------------------------
-
-
-def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
-    """In `scan_layout` a thread has a run along the axis, lanes follow, then warps."""
-    axis, reverse = op.axis.value.data, bool(op.reverse.value.data)
-    layout = gen.layout(op.inputs[0])
-    if layout.repeats[axis] > 1:
-        raise PassError(
-            f"a scan over {layout.shape[axis]} elements, no power of two, has no form on a GPU",
-            help="scan a tile whose extent is a power of two",
-            location=location_of(op),
-        )
-    elements = [tile.element_of(v) for v in op.inputs]
-    block = op.combine.block
-    results = [list(gen.parts(v)) for v in op.inputs]
-    rows: dict[Vector, list[int]] = {}
-    for r in sorted(set(layout.register_of.values())):
-        offset = layout.register_offsets[r]
-        rows.setdefault(offset[:axis] + offset[axis + 1 :], []).append(r)
-    lines = []
-    for registers in rows.values():
-        registers.sort(key=lambda r: layout.register_offsets[r][axis], reverse=reverse)
-        line = [[p[r] for p in results] for r in registers]
-        for i in range(1, len(line)):
-            line[i] = gen.region(block, line[i - 1] + line[i])
-        lines.append(line)
-    before = _lane_prefixes(
-        gen, block, [line[-1] for line in lines], elements, layout, axis, reverse
-    )
-    lines = [
-        _prepend(gen, block, line, prefix, valid)
-        for line, (prefix, valid) in zip(lines, before, strict=True)
-    ]
-    if _along(layout.warps, axis):
-        lines = _across_warps_scan(gen, block, lines, elements, layout, axis, reverse, list(rows))
-    for registers, line in zip(rows.values(), lines, strict=True):
-        for r, group in zip(registers, line, strict=True):
-            for parts, value in zip(results, group, strict=True):
-                parts[r] = value
-    for i, result in enumerate(op.results):
-        found = layout.register_of
-        gen.bind(result, [results[i][found[o]] for o in layout.register_offsets])
-
-
-def _prepend(
-    gen: KernelCodegen, block: Block, line: list[Group], prefix: Group | None, valid: Value | None
-) -> list[Group]:
-    """Combine the exclusive prefix of a thread's run, if any, into each of its elements."""
-    if prefix is None:
-        return line
-    result = []
-    for group in line:
-        combined = gen.region(block, prefix + group)
-        if valid is not None:
-            combined = [
-                gen.builder.select(valid, c, v) for c, v in zip(combined, group, strict=True)
-            ]
-        result.append(combined)
-    return result
-
-
-def _lane_prefixes(
-    gen: KernelCodegen,
-    block: Block,
-    totals: list[Group],
-    elements: list[Attribute],
-    layout: Layout,
-    axis: int,
-    reverse: bool,
-) -> list[tuple[Group | None, Value | None]]:
-    """For each line, the combination of the runs of earlier lanes, and whether there are any."""
-    bits = _along(layout.lanes, axis)
-    if not bits:
-        return [(None, None)] * len(totals)
-    b = gen.builder
-    place, count = _lane_place(gen, bits), 1 << len(bits)
-    if reverse:
-        place = b.sub(ir.Constant(I32, count - 1), place)
-    result: list[tuple[Group | None, Value | None]] = []
-    for total in totals:
-        running = total
-        step = 1
-        while step < count:
-            other = _from_earlier(gen, running, elements, bits, step, reverse)
-            combined = gen.region(block, other + running)
-            use = b.icmp_unsigned(">=", place, ir.Constant(I32, step))
-            running = [b.select(use, c, v) for c, v in zip(combined, running, strict=True)]
-            step *= 2
-        prefix = _from_earlier(gen, running, elements, bits, 1, reverse)
-        result.append((prefix, b.icmp_unsigned(">", place, ir.Constant(I32, 0))))
-    return result
-
-
-def _lane_place(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
-    """Position of the lane among those along the axis (their bits are consecutive)."""
-    b = gen.builder
-    shifted = b.lshr(gen.threads.lane, ir.Constant(I32, bits[0]))
-    return b.and_(shifted, ir.Constant(I32, (1 << len(bits)) - 1))
-
-
-def _from_earlier(
-    gen: KernelCodegen,
-    group: Group,
-    elements: list[Attribute],
-    bits: tuple[int, ...],
-    step: int,
-    reverse: bool,
-) -> Group:
-    """The values of the lane `step` positions earlier along the axis (undefined if there is none)."""
-    b = gen.builder
-    distance = ir.Constant(I32, step << bits[0])
-    lane = (b.add if reverse else b.sub)(gen.threads.lane, distance)
-    lane = b.and_(lane, ir.Constant(I32, 31))
-    return [shuffle(gen, v, e, "idx", lane) for v, e in zip(group, elements, strict=True)]
-
-
-def _across_warps_scan(
-    gen: KernelCodegen,
-    block: Block,
-    lines: list[list[Group]],
-    elements: list[Attribute],
-    layout: Layout,
-    axis: int,
-    reverse: bool,
-    offsets: list[Vector],
-) -> list[list[Group]]:
-    """Scan across warps: totals go through shared memory; each warp combines those of earlier warps."""
-    b = gen.builder
-    bits = _along(layout.warps, axis)
-    parts = 1 << len(bits)
-    target = layout.drop(axis)
-    shape = (parts, max(1, prod(target.shape)))
-    starts, size = [], 0
-    for element in elements:
-        starts.append(size)
-        size += -(-bytes_for(element, shape) // 16) * 16
-    pointer = gen.scratch(size)
-    tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
-    part = _compact(gen, bits)
-    if reverse:
-        part = b.sub(ir.Constant(I32, parts - 1), part)
-    places = [_flat_place(gen, target, offset) for offset in offsets]
-    lane_bits = _along(layout.lanes, axis)
-    last = _is_last_lane(gen, lane_bits, reverse)
-    for place, line in zip(places, lines, strict=True):
-        for where, value in zip(tiles, line[-1], strict=True):
-            _poke_if(gen, where, part, place, value, last)
-    gen.barrier()
-    result = []
-    for place, line in zip(places, lines, strict=True):
-        prefix = [_peek(gen, where, ir.Constant(I32, 0), place) for where in tiles]
-        for p in range(1, parts - 1):
-            more = [_peek(gen, where, ir.Constant(I32, p), place) for where in tiles]
-            combined = gen.region(block, prefix + more)
-            use = b.icmp_unsigned(">", part, ir.Constant(I32, p))
-            prefix = [b.select(use, c, v) for c, v in zip(combined, prefix, strict=True)]
-        valid = b.icmp_unsigned(">", part, ir.Constant(I32, 0))
-        result.append(_prepend(gen, block, line, prefix, valid))
-    return result
-
-
-def _is_last_lane(gen: KernelCodegen, bits: tuple[int, ...], reverse: bool) -> Value | None:
-    if not bits:
-        return None
-    place = _lane_place(gen, bits)
-    last = 0 if reverse else (1 << len(bits)) - 1
-    return gen.builder.icmp_unsigned("==", place, ir.Constant(I32, last))
-
-
-def _poke_if(
-    gen: KernelCodegen,
-    where: SharedTile,
-    row: Value,
-    column: Value,
-    value: Value,
-    condition: Value | None,
-) -> None:
-    if condition is None:
-        _poke(gen, where, row, column, value)
-        return
-    with gen.builder.if_then(condition):
-        _poke(gen, where, row, column, value)
-
-
-__all__ = ["SharedAccess", "lower_reduce", "lower_scan", "shuffle"]

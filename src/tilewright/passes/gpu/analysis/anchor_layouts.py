@@ -28,6 +28,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     access_layout,
     contiguous_dim,
     default_layout,
+    run_length,
 )
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
@@ -36,6 +37,8 @@ REMAPS = frozenset(
     (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
 )  # fmt: skip
 """Operations whose result is the source under other coordinates."""
+MAX_SEGMENTS = 16
+"""Runs of a thread in a scan; each takes shuffles of its own."""
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
@@ -143,14 +146,14 @@ class AnchorLayouts:
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
             layout = access_layout(op, self.known, self.warps)
-            layout = _scanned_layout(op, layout, self.warps) or layout
+            layout = _scanned_layout(op, layout, self.known, self.warps) or layout
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             return [accumulator_layout(op, self.warps)]
         if isinstance(op, tile.ReduceOp):
             return [self.reduced(op).drop(op.axis.value.data)] * len(tiles)
         if isinstance(op, tile.ScanOp):
-            return [scan_layout(op, self.warps)] * len(tiles)
+            return [scan_layout(op, self.known, self.warps)] * len(tiles)
         if isinstance(op, tile.JoinOp):
             return [joined(self.default(op.lhs))]
         if isinstance(op, tile.SplitOp):
@@ -315,34 +318,40 @@ def _runs(value: SSAValue, dim: int) -> bool:
     return (1 if found is None else found) == dim
 
 
-def scan_layout(op: tile.ScanOp, warps: int) -> Layout:
-    """Each thread a run along the axis, then lanes, then warps: what a scan combines in order.
+def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
+    """A layout in which a scan finds its elements in order: each thread a run, then lanes, then warps, and those again.
 
-    Columns of a matrix that comes from memory by rows: threads hold neighbours along the rows as well, and lanes
-    follow there first, so that the scan needs no other layout than the load and the store.
+    Along the dimension in which its tile comes from memory: the runs of the load. Columns of a matrix that comes
+    from memory by rows: threads hold neighbours along the rows as well, and lanes follow there first. So the scan needs
+    no other layout than the load and the store. Otherwise each thread has one run.
     """
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
-    if len(shape) == 2 and axis == 0 and all(e & (e - 1) == 0 for e in (*shape, warps)):
-        loads = [v.owner for i in op.inputs for v in _lane_by_lane(i, _operands)]
-        if not any(isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis for o in loads):
-            return scan_of_columns_layout(shape, warps, _elements_of_16_bytes(op.inputs[0]))
+    loads = [v.owner for i in op.inputs for v in _lane_by_lane(i, _operands)]
+    along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
+    powers = all(e & (e - 1) == 0 for e in (*shape, warps))
+    if len(shape) == 2 and axis == 0 and powers and not along:
+        return scan_of_columns_layout(shape, warps, _elements_of_16_bytes(op.inputs[0]))
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     threads = 32 * (warps & -warps)  # groups of those all scan the same
-    return blocked(shape, warps, max(1, shape[axis] // threads), order)
+    run = max(1, shape[axis] // threads)
+    if along and powers:
+        share = max(1, prod(shape) // threads)
+        run = min(share, max(run_length(along[0], known), run // MAX_SEGMENTS))
+    return blocked(shape, warps, run, order)
 
 
 def _elements_of_16_bytes(value: SSAValue) -> int:
     return max(1, 16 // tile.element_bytes(tile.element_of(value)))
 
 
-def _scanned_layout(load: Operation, best: Layout, warps: int) -> Layout | None:
+def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> Layout | None:
     """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`."""
     if not isinstance(load, tile.LoadViewOp) or contiguous_dim(load) is None:
         return None
     for value in _lane_by_lane(load.result, _results):
         for use in value.uses:
             if isinstance(use.operation, tile.ScanOp):
-                layout = scan_layout(use.operation, warps)
+                layout = scan_layout(use.operation, known, warps)
                 return layout if accesses_as_well(load, load.result, layout, best) else None
     return None
 

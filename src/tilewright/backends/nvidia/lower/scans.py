@@ -1,0 +1,250 @@
+"""Scans: in a thread, then across its lanes, then across warps, then across a thread's later runs.
+
+Along the axis a thread holds runs of consecutive elements. The runs of a segment follow each other from lane to lane
+and from warp to warp; further registers hold further segments. With one segment a thread loads and stores its whole run;
+with several of 16 bytes each the accesses of a warp are contiguous. Any combine region works; its order is kept.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.reductions import (
+    I32,
+    Group,
+    along,
+    compact,
+    flat_place,
+    peek,
+    poke,
+    shuffle,
+)
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
+from tilewright.dialects import tile
+from tilewright.errors import PassError
+from tilewright.ir.location import location_of
+from tilewright.layouts import Layout
+from tilewright.layouts.layout import Vector
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+Line = list[Group]
+"""The elements of a run, in the order of the scan."""
+
+
+def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
+    layout, axis = gen.layout(op.inputs[0]), op.axis.value.data
+    if layout.repeats[axis] > 1:
+        raise PassError(
+            f"a scan over {layout.shape[axis]} elements, no power of two, has no form on a GPU",
+            help="scan a tile whose extent is a power of two",
+            location=location_of(op),
+        )
+    _Scan(gen, op, layout, axis).run()
+
+
+class _Scan:
+    """One scan; `rows` has a thread's registers for each element of the other dimensions, by segment."""
+
+    def __init__(self, gen: KernelCodegen, op: tile.ScanOp, layout: Layout, axis: int) -> None:
+        self.gen, self.op, self.layout, self.axis = gen, op, layout, axis
+        self.reverse = bool(op.reverse.value.data)
+        self.block = op.combine.block
+        self.elements = [tile.element_of(v) for v in op.inputs]
+        self.lane_bits = along(layout.lanes, axis)
+        self.warp_bits = along(layout.warps, axis)
+        self.rows = self._rows()
+
+    def _rows(self) -> dict[Vector, list[list[int]]]:
+        layout, axis = self.layout, self.axis
+        threads = [v[axis] for v in (*layout.lanes, *layout.warps) if v[axis]]
+        segment = 2 * threads[-1] if threads else layout.shape[axis]
+        found: dict[Vector, dict[int, list[int]]] = {}
+        order = sorted(
+            set(layout.register_of.values()),
+            key=lambda r: layout.register_offsets[r][axis],
+            reverse=self.reverse,
+        )
+        for r in order:
+            offset = layout.register_offsets[r]
+            row = found.setdefault(offset[:axis] + offset[axis + 1 :], {})
+            row.setdefault(offset[axis] // segment, []).append(r)
+        return {place: list(segments.values()) for place, segments in found.items()}
+
+    def run(self) -> None:
+        gen, op = self.gen, self.op
+        results = [list(gen.parts(v)) for v in op.inputs]
+        rows = [[self._in_thread(r, results) for r in segments] for segments in self.rows.values()]
+        rows = [[self._across_lanes(line) for line in lines] for lines in rows]
+        if self.warp_bits:
+            rows = self._across_warps(rows)
+        else:
+            rows = [self._across_segments(lines) for lines in rows]
+        for segments, lines in zip(self.rows.values(), rows, strict=True):
+            for registers, line in zip(segments, lines, strict=True):
+                for r, group in zip(registers, line, strict=True):
+                    for parts, value in zip(results, group, strict=True):
+                        parts[r] = value
+        found = self.layout.register_of
+        for i, result in enumerate(op.results):
+            gen.bind(result, [results[i][found[o]] for o in self.layout.register_offsets])
+
+    def _combine(self, first: Group, second: Group) -> Group:
+        return self.gen.region(self.block, first + second)
+
+    def _select(self, condition: Value, yes: Group, no: Group) -> Group:
+        return [self.gen.builder.select(condition, y, n) for y, n in zip(yes, no, strict=True)]
+
+    def _in_thread(self, registers: list[int], inputs: list[list[Value]]) -> Line:
+        line = [[parts[r] for parts in inputs] for r in registers]
+        for i in range(1, len(line)):
+            line[i] = self._combine(line[i - 1], line[i])
+        return line
+
+    def _prepend(self, line: Line, prefix: Group, valid: Value | None = None) -> Line:
+        """Combine the exclusive prefix of a run into each of its elements, where it is valid."""
+        combined = [self._combine(prefix, group) for group in line]
+        if valid is None:
+            return combined
+        return [self._select(valid, c, group) for c, group in zip(combined, line, strict=True)]
+
+    # ---- lanes ----
+
+    def _across_lanes(self, line: Line) -> Line:
+        bits, b = self.lane_bits, self.gen.builder
+        if not bits:
+            return line
+        place, count = self._lane_place(), 1 << len(bits)
+        if self.reverse:
+            place = b.sub(ir.Constant(I32, count - 1), place)
+        running = line[-1]
+        step = 1
+        while step < count:
+            combined = self._combine(self._from_earlier(running, step), running)
+            use = b.icmp_unsigned(">=", place, ir.Constant(I32, step))
+            running = self._select(use, combined, running)
+            step *= 2
+        valid = b.icmp_unsigned(">", place, ir.Constant(I32, 0))
+        return self._prepend(line, self._from_earlier(running, 1), valid)
+
+    def _lane_place(self) -> Value:
+        """Position of the lane among those along the axis (their bits are consecutive)."""
+        b, bits = self.gen.builder, self.lane_bits
+        shifted = b.lshr(self.gen.threads.lane, ir.Constant(I32, bits[0]))
+        return b.and_(shifted, ir.Constant(I32, (1 << len(bits)) - 1))
+
+    def _from_earlier(self, group: Group, step: int) -> Group:
+        """The values of the lane `step` positions earlier along the axis (undefined if there is none)."""
+        b = self.gen.builder
+        distance = ir.Constant(I32, step << self.lane_bits[0])
+        lane = (b.add if self.reverse else b.sub)(self.gen.threads.lane, distance)
+        return self._of_lane(group, b.and_(lane, ir.Constant(I32, 31)))
+
+    def _of_lane(self, group: Group, lane: Value) -> Group:
+        return [
+            shuffle(self.gen, v, e, "idx", lane) for v, e in zip(group, self.elements, strict=True)
+        ]
+
+    # ---- segments ----
+
+    def _across_segments(self, lines: list[Line]) -> list[Line]:
+        """Each segment of a row after the earlier ones, whose total its last lane has."""
+        b, carry = self.gen.builder, None
+        result: list[Line] = []
+        for line in lines:
+            found = line if carry is None else self._prepend(line, carry)
+            result.append(found)
+            carry = found[-1]
+            if self.lane_bits and len(lines) > 1:
+                mask = sum(1 << bit for bit in self.lane_bits)
+                lane = b.and_(self.gen.threads.lane, ir.Constant(I32, 31 & ~mask))
+                if not self.reverse:
+                    lane = b.or_(lane, ir.Constant(I32, mask))
+                carry = self._of_lane(carry, lane)
+        return result
+
+    # ---- warps ----
+
+    def _across_warps(self, rows: list[list[Line]]) -> list[list[Line]]:
+        """Totals go through shared memory; each warp combines those of earlier segments and warps."""
+        gen, b = self.gen, self.gen.builder
+        parts, segments = 1 << len(self.warp_bits), len(rows[0])
+        target = self.layout.drop(self.axis)
+        columns = max(1, prod(target.shape))
+        shape = (columns, segments * parts)
+        starts, size = [], 0
+        for element in self.elements:
+            starts.append(size)
+            size += -(-bytes_for(element, shape) // 16) * 16
+        pointer = gen.scratch(size)
+        tiles = [
+            SharedTile(pointer, e, shape, s) for e, s in zip(self.elements, starts, strict=True)
+        ]
+        part = compact(gen, self.warp_bits)
+        if self.reverse:
+            part = b.sub(ir.Constant(I32, parts - 1), part)
+        places = [flat_place(gen, target, offset) for offset in self.rows]
+        last = self._is_last_lane()
+        for place, lines in zip(places, rows, strict=True):
+            for s, line in enumerate(lines):
+                at = b.add(part, ir.Constant(I32, s * parts))
+                self._write_totals(tiles, place, at, line[-1], last)
+        gen.barrier()
+        return [
+            self._after_warps(tiles, place, part, lines)
+            for place, lines in zip(places, rows, strict=True)
+        ]
+
+    def _after_warps(
+        self, tiles: list[SharedTile], place: Value, part: Value, lines: list[Line]
+    ) -> list[Line]:
+        """The segments of a row, each after the totals of all earlier segments and of the earlier warps in its own."""
+        gen, b, parts = self.gen, self.gen.builder, 1 << len(self.warp_bits)
+        running: Group | None = None
+        result: list[Line] = []
+        for s, line in enumerate(lines):
+            prefix, is_last = running, s == len(lines) - 1
+            valid = None if running else b.icmp_unsigned(">", part, ir.Constant(I32, 0))
+            for p in range(parts - is_last):
+                at = ir.Constant(I32, s * parts + p)
+                total = [peek(gen, where, place, at) for where in tiles]
+                running = self._combine(running, total) if running else total
+                if prefix is None:
+                    prefix = running
+                elif p < parts - 1:
+                    use = b.icmp_unsigned(">", part, ir.Constant(I32, p))
+                    prefix = self._select(use, running, prefix)
+            result.append(self._prepend(line, prefix, valid) if prefix else line)
+        return result
+
+    def _write_totals(
+        self,
+        tiles: list[SharedTile],
+        place: Value,
+        at: Value,
+        totals: Group,
+        condition: Value | None,
+    ) -> None:
+        def write() -> None:
+            for where, value in zip(tiles, totals, strict=True):
+                poke(self.gen, where, place, at, value)
+
+        if condition is None:
+            write()
+            return
+        with self.gen.builder.if_then(condition):
+            write()
+
+    def _is_last_lane(self) -> Value | None:
+        if not self.lane_bits:
+            return None
+        last = 0 if self.reverse else (1 << len(self.lane_bits)) - 1
+        return self.gen.builder.icmp_unsigned("==", self._lane_place(), ir.Constant(I32, last))
+
+
+__all__ = ["lower_scan"]
