@@ -277,7 +277,9 @@ class _Assigner:
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if self._recomputes(value, layout):
-            return self._clone(cast(Operation, op), value, [layout] * len(op.operands), layout, user)
+            return self._clone(
+                cast(Operation, op), value, [layout] * len(op.operands), layout, user
+            )
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives

@@ -29,8 +29,8 @@ from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedT
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.layouts.layout import Vector
+from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.layouts.shared import wavefronts
 from tilewright.targets import Feature
 
