@@ -23,6 +23,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
+    from tilewright.passes.gpu.narrow_dot_operands import NarrowDotOperands
     from tilewright.passes.gpu.order_instructions import OrderInstructions
     from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
@@ -44,6 +45,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     return (
         *shared_passes(),
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
+        NarrowDotOperands(),  # before emulate-fp32-dots: products of 16-bit floats are exact
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
         RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
         DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips
