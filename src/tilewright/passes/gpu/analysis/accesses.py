@@ -17,9 +17,9 @@ from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.projection import Projector
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.address_order import lane_order
+from tilewright.passes.gpu.analysis.mask_runs import mask_run
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -68,11 +68,6 @@ def vector_of(op: Operation) -> int:
     return given.value.data if isinstance(given, IntegerAttr) else 1
 
 
-def is_masked_along(op: View, dim: int) -> bool:
-    """Whether the mask of an access may differ along a dimension."""
-    return op.mask is not None and dim in Projector().varies(op.mask)
-
-
 @dataclass(frozen=True)
 class VectorWidth:
     """Elements that one aligned access may take (a power of two), and what keeps it from 16 bytes."""
@@ -96,8 +91,6 @@ def vector_width(op: View, known: Facts) -> VectorWidth:
     dim = contiguous_dim(op)
     if dim is None:
         return VectorWidth(1, no_contiguous_dim(op))
-    if isinstance(op, gpu.AsyncCopyOp) and is_masked_along(op, dim):
-        return VectorWidth(1, Missed(Reason.RESIDUAL_MASK))
     size = tile.element_bytes(tile.element_of(tile_of(op)))
     shape = tile.shape_of(tile_of(op))
     align, missed = WIDEST, None
@@ -107,6 +100,8 @@ def vector_width(op: View, known: Facts) -> VectorWidth:
     promised = op.attributes.get(tile.ROW_ALIGNMENT)
     if isinstance(promised, DenseArrayBase) and tile.ints(promised)[dim] > align:
         align, missed = tile.ints(promised)[dim], None
+    if isinstance(op, gpu.AsyncCopyOp) and (same := mask_run(op.mask, dim, known) * size) < align:
+        align, missed = same, Missed(Reason.RESIDUAL_MASK)
     checked = align < WIDEST and _has_unknown_base(op)
     run = WIDEST // size if checked else min(WIDEST, align) // size
     row = shape[dim] & -shape[dim]

@@ -20,12 +20,12 @@ from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import (
     SMALLEST_COPY,
     contiguous_dim,
-    is_masked_along,
     run_length,
     vector_width,
 )
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.mask_runs import mask_run
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 COPY = "asynchronous copy"
@@ -130,7 +130,7 @@ def copy_obstacle(
         return Missed(Reason.NOT_A_MATRIX, (len(tile.shape_of(load.result)),))
     size = tile.element_bytes(tile.element_of(load.result))
     layout = gpu.layout_of(load.result)
-    run = run_length(load, known) if wide and not is_masked_along(load, dim) else 1
+    run = min(run_length(load, known), mask_run(load.mask, dim, known)) if wide else 1
     run = layout.num_consecutive(dim, run) if layout is not None else run
     if run * size >= SMALLEST_COPY:
         return None
