@@ -73,8 +73,7 @@ def test_every_load_is_copied_ahead(target):
     assert not in_loops(module, tile.LoadViewOp)
     if target == "sm_90a":
         assert in_loops(module, gpu.MbarrierWaitOp) and not in_loops(module, gpu.AsyncCopyOp)
-        converted = in_loops(module, gpu.ConvertLayoutOp)  # u is read as accumulators lie
-        assert [tile.shape_of(op.result) for op in converted] == [(64,)]
+        assert not in_loops(module, gpu.ConvertLayoutOp)  # u is read as accumulators lie
     for n in (0, 1, 3):
         arguments, wanted = delta_case(n)
         out = run_on_copies(module, arguments, (1, 1, 1))[4]

@@ -391,8 +391,9 @@ def test_boxes_begin_with_a_chunk_and_store_whole_ones(first, known, width):
     """Else the hardware stops at an illegal instruction, or writes what is beside the array."""
     what = shifted.fn, ("first",), {"WIDTH": width}, () if known else ("first",)
     module = lowered(*what)
+    ranks = {3} if width == 64 else {2, 3}  # a mask that is always true leaves no extent to know
     assert copied(module) == {
-        "tma_load": {2, 3} if known else set(), "tma_store": {2} if width % 8 == 0 else set()
+        "tma_load": ranks if known else set(), "tma_store": {2} if width % 8 == 0 else set()
     }  # fmt: skip
     rng = np.random.default_rng(first)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 96), (64, 64)))

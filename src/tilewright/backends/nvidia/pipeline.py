@@ -14,6 +14,7 @@ from tilewright.passes.promote_accumulator import PromoteAccumulator
 @functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
+    from tilewright.passes.gpu import rematerialize_across_reductions as across_reductions
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
@@ -30,9 +31,6 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
-    from tilewright.passes.gpu.rematerialize_across_reductions import (
-        RematerializeAcrossReductions,
-    )
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
@@ -47,7 +45,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
         NarrowDotOperands(),  # before emulate-fp32-dots: products of 16-bit floats are exact
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
-        RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
+        across_reductions.RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
         DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips
         StripMineTiles(),  # before layouts: strips are smaller tiles
         ReduceNumWarps(),  # after strip-mining, which sets the size of tiles
