@@ -40,6 +40,7 @@ from tilewright.backends.nvidia.lower import (
     output,
     programmatic_launch,
     reductions,
+    register_groups,
     scans,
     scratch_tiles,
     shapes,
@@ -257,13 +258,19 @@ class KernelCodegen:
         elif isinstance(op, tile.MulSigmoidOp):
             xs, powers = (p[: count & ~1] for p in operands)
             results[0] += ptx.gate_pairs(self.builder, self.math, op.function.data, xs, powers)
+        firsts = register_groups.representatives(self, op)
         for i in range(len(results[0]) if results else 0, count):
+            if firsts is not None and firsts[i] in firsts[:i]:
+                results[0].append(results[0][firsts.index(firsts[i])])
+                continue
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = lower_elementwise(
                 self.builder, op.name, values, op.properties, result_types, operand_types, self.math
             )
             for parts, value in zip(results, made, strict=True):
                 parts.append(value)
+        if firsts is not None:
+            results = [register_groups.counted(self, op, results[0])]
         for result, parts in zip(op.results, results, strict=True):
             self.bind(result, parts)
 

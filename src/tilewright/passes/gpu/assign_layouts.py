@@ -40,7 +40,7 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import View, access_layout
+from tilewright.passes.gpu.analysis.accesses import WIDEST, View
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
     AnchorLayouts,
@@ -181,7 +181,7 @@ class _Assigner:
     def _store(self, op: tile.StoreViewOp | tile.StoreOp) -> None:
         if not tile.is_tile(op.value):
             return
-        best = access_layout(op, self.homes.known, self.warps)
+        best = self.homes.access(op)
         best = self.homes.in_place(op.value, best)
         home = self.homes.of(op.value)
         layout = home if home is not None and _as_good(op, home, best) else best
@@ -393,4 +393,8 @@ def _as_good(op: tile.StoreViewOp | tile.StoreOp, home: Layout, best: Layout) ->
     """Whether a store from `home` makes about as few transactions as one from `best`."""
     if isinstance(op, View):
         return accesses_as_well(op, op.value, home, best)
-    return not home.replicated("lanes") or bool(best.replicated("lanes"))
+    if home.replicated("lanes") and not best.replicated("lanes"):
+        return False
+    return all(
+        home.num_consecutive(d, WIDEST) >= best.num_consecutive(d, WIDEST) for d in range(best.rank)
+    )

@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -40,12 +41,16 @@ from tilewright.layouts import Layout, parse_layout
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE
+from tilewright.passes.analysis.lane_groups import Kind, LaneGroups
 from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (
     CHECKED,
+    COUNTING,
+    EQUAL,
     VECTOR,
+    VECTOR_DIM,
     WIDEST,
     accessed,
     contiguous_dim,
@@ -53,12 +58,15 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
     vector_width,
 )
+from tilewright.passes.gpu.analysis.gathers import Gather, gather_run, is_gather
 from tilewright.targets import Feature, TargetInfo
 
 _EXCHANGES = (
     gpu.ConvertLayoutOp, tile.DotOp, tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
+_LARGEST_GROUP = 32
+"""Registers that are examined for equal values."""
 _WIDE = frozenset(
     (
         tile.LoadViewOp, tile.StoreViewOp, gpu.AsyncCopyOp, gpu.LocalStoreOp, gpu.LocalLoadOp, tile.HistogramOp,
@@ -82,6 +90,7 @@ class VectorizeAccesses(Pass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
                 wide = target.has(Feature.VECTOR_ATOMICS)
+                _RegisterGroups(function, self.max_bytes).run()
                 for op in function.walk():
                     unaligned = False
                     if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
@@ -172,6 +181,55 @@ class VectorizeAccesses(Pass):
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
         return layout.num_consecutive(dim, max(1, min(length, self.max_bytes // size)))
+
+
+_GROUPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.ShRSIOp, arith.ShRUIOp, arith.AndIOp, tile.CmpIOp)  # fmt: skip
+"""Operations whose result may be equal where their operands are not."""
+_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
+
+
+class _RegisterGroups:
+    """Mark gathers that take several elements at once, and values that are equal in groups of registers."""
+
+    def __init__(self, function: FuncOp, max_bytes: int) -> None:
+        self.function, self.max_bytes = function, max_bytes
+
+    def run(self) -> None:
+        """Nothing happens without a gather or a division: other values are equal where LLVM sees it."""
+        ops = list(self.function.walk())
+        if not any(is_gather(op) or isinstance(op, _GROUPING[:4]) for op in ops):
+            return
+        groups = LaneGroups(Facts(address_arithmetic(self.function)))
+        for op in ops:
+            if is_gather(op):
+                self._gather(op, groups)  # type: ignore[arg-type]
+            if isinstance(
+                op, (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp)
+            ) and tile.is_tile(op.results[0]):
+                self._group(op, groups)
+
+    def _gather(self, op: Gather, groups: LaneGroups) -> None:
+        layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, groups)
+        size = _size(accessed(op))
+        run = layout.num_consecutive(dim, min(run, self.max_bytes // size)) if layout else 1
+        if run > 1:
+            op.attributes[VECTOR] = IntegerAttr(run, i32)
+            op.attributes[VECTOR_DIM] = IntegerAttr(dim, i32)
+            tile.assume(op, VectorizeAccesses.name, aligned=[run * size], contiguous=[dim, run])
+
+    @staticmethod
+    def _group(op: Operation, groups: LaneGroups) -> None:
+        value = op.results[0]
+        layout = gpu.layout_of(value)
+        for dim in range(layout.rank if layout is not None else 0):
+            size = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
+            while size > 1:
+                found = groups.of(value, dim, size)
+                if found is not None and (found.kind is Kind.EQUAL or isinstance(op, _REMAINDERS)):
+                    name = EQUAL if found.kind is Kind.EQUAL else COUNTING
+                    op.attributes[name] = DenseArrayBase.from_list(i64, [dim, size])
+                    return
+                size //= 2
 
 
 def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis) -> int:

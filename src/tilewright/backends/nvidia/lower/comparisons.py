@@ -21,6 +21,7 @@ from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
+from tilewright.passes.gpu.analysis.accesses import EQUAL
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -33,7 +34,7 @@ _POSITION_SECOND = frozenset(("sgt", "sle", "ugt", "ule"))
 
 def lower_compare(gen: KernelCodegen, op: tile.CmpIOp) -> None:
     """Compare each register, or one of each run that has the same result."""
-    same = _representatives(gen, op)
+    same = _representatives(gen, op) if EQUAL not in op.attributes else None
     if same is None:
         if not _lower_narrow_equality(gen, op):
             gen.elementwise(op)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm.types import Value, constant, llvm_type
+from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
     load_vector,
     pack,
@@ -27,6 +29,8 @@ from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.gpu.analysis.accesses import (
     CHECKED,
+    EQUAL,
+    VECTOR_DIM,
     View,
     accessed,
     contiguous_dim,
@@ -278,7 +282,14 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     layout, element = place.layout, place.element
     active, hints = _Predicates(gen, place), suffix(op)
     parts: list[Any] = [None] * layout.registers_per_thread
+    firsts = representatives(gen, op, EQUAL)
+    loaded: dict[tuple[int, ...], list[Value]] = {}
     for run in runs(layout, active.dim, vector_of(op)):
+        group = tuple(firsts[r] for r in run.registers) if firsts is not None else run.registers
+        if group in loaded:
+            for r, value in zip(run.registers, loaded[group], strict=True):
+                parts[r] = value
+            continue
         count = len(run.registers)
         others = [other_value(gen, op.other, element, r) for r in run.registers]
         live = active.whole(run)
@@ -287,6 +298,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
         values = unpack(gen, words, count, element)
         if live is not None and active.may_differ(run):
             values = _load_rest(gen, active, run, live, values, hints)
+        loaded[group] = values
         for r, value in zip(run.registers, values, strict=True):
             parts[r] = value
     _fill_copies(layout, parts)
@@ -370,31 +382,47 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     element, hints = tile.element_of(op.result), suffix(op)
     if op.volatile is not None and bool(op.volatile.value.data):
         hints = ".cv"
-    masks = _masks(gen, op.mask)
-    parts = []
-    for r, pointer in enumerate(gen.parts(op.pointer)):
-        live = masks[r] if masks is not None else None
-        old = (
-            pack(gen, [other_value(gen, op.other, element, r)], element) if live is not None else []
-        )
-        address = gen.builder.ptrtoint(pointer, I64)
-        words = load_vector(gen, address, element, 1, live, old, hints)
-        parts += unpack(gen, words, 1, element)
+    masks, pointers = _masks(gen, op.mask), gen.parts(op.pointer)
+    parts: list[Any] = [None] * len(pointers)
+    firsts = representatives(gen, op, EQUAL)
+    loaded: dict[tuple[int, ...], list[Value]] = {}
+    for registers in _gathered_runs(gen, op):
+        group = tuple(firsts[r] for r in registers) if firsts is not None else registers
+        if group in loaded:
+            for r, value in zip(registers, loaded[group], strict=True):
+                parts[r] = value
+            continue
+        live = masks[registers[0]] if masks is not None else None
+        others = [other_value(gen, op.other, element, r) for r in registers]
+        old = pack(gen, others, element) if live is not None else []
+        address = gen.builder.ptrtoint(pointers[registers[0]], I64)
+        words = load_vector(gen, address, element, len(registers), live, old, hints)
+        loaded[group] = unpack(gen, words, len(registers), element)
+        for r, value in zip(registers, loaded[group], strict=True):
+            parts[r] = value
+    if tile.is_tile(op.result):
+        _fill_copies(gen.layout(op.result), parts)
     gen.bind(op.result, parts)
+
+
+def _gathered_runs(gen: KernelCodegen, op: tile.LoadOp | tile.StoreOp) -> list[tuple[int, ...]]:
+    """Registers of an access through pointers, in runs of neighbours that it takes at once."""
+    if not tile.is_tile(op.pointer):
+        return [(0,)]
+    dim = op.attributes.get(VECTOR_DIM)
+    along = dim.value.data if isinstance(dim, IntegerAttr) else None
+    return [run.registers for run in runs(gen.layout(op.pointer), along, vector_of(op))]
 
 
 def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     element, hints = tile.element_of(op.value), suffix(op)
     if tile.is_tile(op.value):
-        layout = gen.layout(op.value)
-        first = owner(gen, layout)
-        registers = sorted(set(layout.register_of.values()))
+        first = owner(gen, gen.layout(op.value))
     else:
         b = gen.builder
         first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
-        registers = [0]
     pointers, values, masks = gen.parts(op.pointer), gen.parts(op.value), _masks(gen, op.mask)
-    for r in registers:
-        live = _both(gen, first, masks[r] if masks is not None else None)
-        address = gen.builder.ptrtoint(pointers[r], I64)
-        store_vector(gen, address, [values[r]], element, live, hints)
+    for registers in _gathered_runs(gen, op):
+        live = _both(gen, first, masks[registers[0]] if masks is not None else None)
+        address = gen.builder.ptrtoint(pointers[registers[0]], I64)
+        store_vector(gen, address, [values[r] for r in registers], element, live, hints)

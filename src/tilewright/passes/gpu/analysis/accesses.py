@@ -26,6 +26,16 @@ WIDEST = 16
 
 VECTOR = "gpu.vector_width"
 """On an access: how many neighbours it takes at once (`vectorize-accesses`); 1 without it."""
+INDEX_RUNS = "gpu.index_runs"
+"""On a structured access (dimension, size): its indices along that dimension count upwards in each aligned group of
+that size, so that the elements of a group are neighbours (`assign-layouts`)."""
+VECTOR_DIM = "gpu.vector_dim"
+"""On a load or store through a tile of pointers: the dimension along which it takes neighbours."""
+EQUAL = "gpu.equal_registers"
+"""On an element-wise operation or a load through pointers (dimension, size): its result is equal in each aligned
+group of that size, and computed once for it."""
+COUNTING = "gpu.counting_registers"
+"""On a remainder (dimension, size): its result counts upwards in each aligned group of that size."""
 CHECKED = "gpu.check_alignment"
 """On a store (unit attribute): the addresses of its vectors are not known to be aligned. Code generation tests them,
 and stores the elements of a misaligned vector one by one."""
@@ -59,7 +69,18 @@ def contiguous_dim(op: View) -> int | None:
         for d, stride in enumerate(op.strides)
         if kinds[d] in ("strided", "wrapped") and constant_int(stride) == 1 and shape[d] > 1
     ]
+    if not found and (runs := index_runs(op)) is not None:
+        return runs[0]
     return found[-1] if found else None
+
+
+def index_runs(op: Operation) -> tuple[int, int] | None:
+    """The dimension along which indices count upwards in groups, and the size of these; None without one."""
+    given = op.attributes.get(INDEX_RUNS)
+    if not isinstance(given, DenseArrayBase):
+        return None
+    dim, size = tile.ints(given)
+    return dim, size
 
 
 def vector_of(op: Operation) -> int:
@@ -133,7 +154,10 @@ def _alignments(
     starts, indices = iter(zip(op.starts, op.sizes, strict=True)), iter(op.indices)
     for d, (kind, stride) in enumerate(zip(tile.view_kinds(op), op.strides, strict=True)):
         start_size = next(starts) if kind == "wrapped" else None
-        if kind == "indexed":
+        if kind == "indexed" and d == dim:
+            index, (_, run) = next(indices), index_runs(op) or (dim, 1)
+            yield run * size, Missed(Reason.ALIGNMENT, (index, WIDEST))
+        elif kind == "indexed":
             index = next(indices)
             yield known.divisor(index) * size, Missed(Reason.ALIGNMENT, (index, WIDEST))
         elif (d != dim and shape[d] > 1) or (start_size is not None and d != dim):

@@ -26,10 +26,12 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import (
     View,
     access_layout,
+    accessed,
     contiguous_dim,
     default_layout,
     run_length,
 )
+from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -59,7 +61,18 @@ class AnchorLayouts:
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
             {} if num_ctas_of(function) > 1 else None
         )
+        self._gathers = GatherLayouts(function, warps)
         self._block(function.body.block)
+
+    def access(self, op: Operation) -> Layout:
+        """The layout in which an access is done with the fewest transactions, and like the gathers around it."""
+        around = self._gathers.accesses.get(op)
+        if around is not None and is_gather(op):
+            return around
+        best = access_layout(op, self.known, self.warps)
+        if around is None or not isinstance(op, View):
+            return best
+        return around if accesses_as_well(op, accessed(op), around, best) else best
 
     def is_free(self, value: SSAValue) -> bool:
         """Whether a tile is cheaper to make where it is wanted than to move: constants, aranges, and arithmetic on
@@ -145,7 +158,7 @@ class AnchorLayouts:
         if is_pure_elementwise(op):
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
-            layout = access_layout(op, self.known, self.warps)
+            layout = self.access(op)
             layout = _scanned_layout(op, layout, self.known, self.warps) or layout
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
@@ -168,7 +181,7 @@ class AnchorLayouts:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
         homes = [h for v in same if (h := self.of(v)) is not None]
-        found = homes[0] if homes else self._beside(op)
+        found = homes[0] if homes else self._gathers.addresses.get(tiles[0]) or self._beside(op)
         return [found or default_layout(tile.shape_of(tiles[0]), self.warps)] * len(tiles)
 
     def _beside(self, op: Operation) -> Layout | None:

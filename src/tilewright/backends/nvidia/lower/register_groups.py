@@ -1,0 +1,46 @@
+"""Registers of a thread whose values are known to be equal, or to count upwards: computed once per group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation
+
+from tilewright.backends.llvm.types import Value
+from tilewright.dialects import gpu, tile
+from tilewright.passes.gpu.analysis.accesses import COUNTING, EQUAL
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+
+def representatives(gen: KernelCodegen, op: Operation, name: str = "") -> list[int] | None:
+    """For each register of the result the first register of its group (attribute `name`: either by default); None
+    where all are computed."""
+    given = (
+        op.attributes.get(name) if name else op.attributes.get(EQUAL) or op.attributes.get(COUNTING)
+    )
+    layout = gpu.layout_of(op.results[0]) if given is not None else None
+    if layout is None or not isinstance(given, DenseArrayBase):
+        return None
+    dim, size = tile.ints(given)
+    starts = [
+        tuple(c - c % size if d == dim else c for d, c in enumerate(offset))
+        for offset in layout.register_offsets
+    ]
+    return [layout.register_of[start] for start in starts]
+
+
+def counted(gen: KernelCodegen, op: Operation, parts: list[Value]) -> list[Value]:
+    """Registers of a result of which each holds the first of its group: those that count upwards from it."""
+    given = op.attributes.get(COUNTING)
+    if not isinstance(given, DenseArrayBase):
+        return parts
+    dim, size = tile.ints(given)
+    steps = [offset[dim] % size for offset in gen.layout(op.results[0]).register_offsets]
+    return [
+        gen.builder.add(part, ir.Constant(part.type, step)) if step else part
+        for part, step in zip(parts, steps, strict=True)
+    ]

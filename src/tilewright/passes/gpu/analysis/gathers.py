@@ -1,0 +1,181 @@
+"""Layouts of gathers and scatters: as wide as their addresses are known to run, and the same as the accesses around.
+
+A gather through a tile of pointers or indices takes several neighbors at once where `LaneGroups` proves that their
+addresses are consecutive and aligned. One whose addresses are unknown, or a load with strides of which none is 1, works
+in any layout: it takes the layout of the accesses that it is combined with, so that neither its addresses nor its
+values cross threads through shared memory.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import blocked
+from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.lane_groups import Kind, LaneGroups
+from tilewright.passes.gpu.analysis.accesses import (
+    INDEX_RUNS,
+    WIDEST,
+    access_layout,
+    accessed,
+    contiguous_dim,
+    run_length,
+    tile_of,
+)
+
+Gather = tile.LoadOp | tile.StoreOp
+_VIEWS = tile.LoadViewOp | tile.StoreViewOp
+_LARGEST_CLUSTER = 1000
+"""Values that are searched for accesses around a gather."""
+
+
+def is_gather(op: Operation) -> bool:
+    """Whether an operation accesses memory through a tile of pointers."""
+    return isinstance(op, Gather) and tile.is_tile(op.pointer)
+
+
+def _has_no_run(op: Operation) -> bool:
+    """Whether a structured access has indices, or strides of which none is 1."""
+    return isinstance(op, _VIEWS) and tile.is_tile(accessed(op)) and contiguous_dim(op) is None
+
+
+def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
+    """The dimension along which the indices of a view count upwards in groups, and the size of these."""
+    kinds, size = tile.view_kinds(op), tile.element_bytes(tile.element_of(accessed(op)))
+    shape, indices = tile.shape_of(tile_of(op)), iter(op.indices)  # type: ignore[attr-defined]
+    for dim, kind in enumerate(kinds):
+        if kind != "indexed":
+            continue
+        index, run = next(indices), WIDEST // size
+        while run > 1:
+            found = groups.of(index, 0, run) if shape[dim] % run == 0 else None
+            if found is not None and found.kind is Kind.COUNTING:
+                return dim, run
+            run //= 2
+    return None
+
+
+def gather_run(op: Gather, groups: LaneGroups) -> tuple[int, int]:
+    """The dimension along which one aligned access may take several elements, and their number (1: none)."""
+    shape = tile.shape_of(op.pointer)
+    size = tile.element_bytes(tile.element_of(accessed(op)))
+    best = (len(shape) - 1, 1)
+    for dim in reversed(range(len(shape))):
+        run = WIDEST // size
+        while run > best[1]:
+            if shape[dim] % run == 0 and _runs(op, groups, dim, run, size):
+                best = (dim, run)
+            run //= 2
+    return best
+
+
+def _runs(op: Gather, groups: LaneGroups, dim: int, run: int, size: int) -> bool:
+    """Whether the addresses of each group of `run` elements are consecutive and aligned, and all or none is active."""
+    found = groups.of(op.pointer, dim, run)
+    if (
+        found is None
+        or found.kind is not Kind.COUNTING
+        or (run * size).bit_length() - 1 > found.zeros
+    ):
+        return False
+    return groups.is_equal(op.mask, dim, run)
+
+
+class GatherLayouts:
+    """Layouts of the gathers of a function, of accesses around them, and of the arithmetic of their addresses."""
+
+    def __init__(self, function: FuncOp, warps: int) -> None:
+        self.warps = warps
+        self.accesses: dict[Operation, Layout] = {}
+        """The common layout of a gather and of the accesses that it is combined with."""
+        self.addresses: dict[SSAValue, Layout] = {}
+        """The layout in which pointers and masks of gathers are computed."""
+        gathers = [op for op in function.walk() if is_gather(op) or _has_no_run(op)]
+        if not gathers:
+            return
+        self.facts = Facts(address_arithmetic(function))
+        self.groups = LaneGroups(self.facts)
+        for op in gathers:
+            if _has_no_run(op):
+                runs = _index_runs(op, self.groups)
+                if runs is not None:
+                    op.attributes[INDEX_RUNS] = DenseArrayBase.from_list(i64, runs)
+        for op in gathers:
+            if op not in self.accesses:
+                self._cluster(op)
+
+    def _cluster(self, gather: Operation) -> None:
+        """Assign one layout to all accesses that element-wise operations connect with a gather."""
+        found = _connected(gather)
+        best: tuple[int, Layout] | None = None
+        for op in found:
+            run, layout = self._preferred(op)
+            if best is None or run > best[0]:
+                best = (run, layout)
+        for op in found:
+            self.accesses[op] = best[1] if best is not None else self._preferred(op)[1]
+            if is_gather(op):
+                for value in (op.pointer, op.mask):  # type: ignore[attr-defined]
+                    self._compute_in(value, self.accesses[op])
+            elif "indexed" in tile.view_kinds(op):
+                for value in (*op.indices, op.mask):  # type: ignore[attr-defined]
+                    self._compute_in(value, self.accesses[op])
+
+    def _preferred(self, op: Operation) -> tuple[int, Layout]:
+        """Elements that an access takes at once by itself, and its layout then."""
+        if isinstance(op, _VIEWS):
+            run = run_length(op, self.facts) if contiguous_dim(op) is not None else 1
+            return run, access_layout(op, self.facts, self.warps)
+        dim, run = gather_run(op, self.groups)  # type: ignore[arg-type]
+        shape = tile.shape_of(tile_of(op))
+        order = [dim, *(d for d in reversed(range(len(shape))) if d != dim)]
+        share = max(1, prod(shape) // (32 * self.warps))
+        return run, blocked(shape, self.warps, min(run, share), tuple(order))
+
+    def _compute_in(self, value: SSAValue | None, layout: Layout) -> None:
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current is None or not tile.is_tile(current) or current in self.addresses:
+                continue
+            op = current.owner
+            if tile.shape_of(current) != layout.shape or not isinstance(op, Operation):
+                continue
+            if is_pure_elementwise(op):
+                self.addresses[current] = layout
+                pending += op.operands
+
+
+def _connected(gather: Operation) -> list[Operation]:
+    """Accesses of the same shape and block that element-wise operations connect with a gather, itself included."""
+    shape = tile.shape_of(tile_of(gather))
+    accesses: dict[Operation, None] = {}
+    seen: set[Operation] = {gather}
+    pending = [gather]
+    while pending and len(seen) < _LARGEST_CLUSTER:
+        op = pending.pop()
+        access = is_gather(op) or isinstance(op, _VIEWS)
+        if access:
+            if tile.shape_of(tile_of(op)) != shape:
+                continue  # another tile's rows, whose indices or masks these are
+            accesses[op] = None
+        elif not is_pure_elementwise(op):
+            continue
+        values = [v for v in (*op.operands, *op.results) if tile.is_tile(v)]
+        for value in values:
+            if tile.shape_of(value) != shape:
+                continue
+            around = [value.owner, *(use.operation for use in value.uses)]
+            for other in around:
+                if isinstance(other, Operation) and other not in seen and other.parent is op.parent:
+                    seen.add(other)
+                    pending.append(other)
+    return list(accesses)

@@ -1,0 +1,127 @@
+"""Gathers through quotients and remainders of a flat index: vector accesses, one division per group, right results.
+
+Executed as PTX text, at sizes whose tails cut vectors and groups.
+"""
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def gated(x_ptr, y_ptr, out_ptr, n, width, B: tl.constexpr):
+    """Rows of 2 * width: the first half times the second; plus one value per row."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    row, column = i // width, i % width
+    at = row * (2 * width) + column
+    mask = i < n
+    x = tl.load(x_ptr + at, mask=mask, other=0.0)
+    y = tl.load(x_ptr + at + width, mask=mask, other=0.0)
+    z = tl.load(y_ptr + row, mask=mask, other=0.0)
+    tl.store(out_ptr + i, x * y + z, mask=mask)
+
+
+@tw.jit
+def strided(a_ptr, out_ptr, n, s1, s0, t1, B: tl.constexpr):
+    """flag_gems' way: a flat 64-bit index taken apart by sizes, put together with strides."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    flat = i.to(tl.int64)
+    i1 = flat % s1
+    i0 = (flat // s1) % s0
+    a = tl.load(a_ptr + i0 * t1 + i1, mask=i < n, other=0)
+    tl.store(out_ptr + i0 * s1 + i1, a * 2, mask=i < n)
+
+
+@tw.jit
+def constants(x_ptr, y_ptr, out_ptr, n, C: tl.constexpr, B: tl.constexpr):
+    """Inductor's way: constant divisors."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    mask = i < n
+    x = tl.load(x_ptr + i, mask)
+    y = tl.load(y_ptr + i // C, mask)
+    z = tl.load(y_ptr + i % C, mask)
+    tl.store(out_ptr + i, x * y + z, mask)
+
+
+def check(kernel, types, constant, arrays, scalars, expected, grid, count):
+    """Compile for a GPU, run, compare; return the PTX."""
+    made = kernel.compile(types, constant, target="sm_90a", num_warps=count)
+    ends = run_ptx(made.artifact, [*arrays, *scalars], (grid, 1, 1))
+    np.testing.assert_array_equal(ends[len(arrays) - 1], expected)
+    return made.asm["ptx"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_quotients_of_a_flat_index(known, warps):
+    width, rows, block = 48, 21, 512
+    n = width * rows
+    random = np.random.default_rng(0)
+    x = random.integers(-8, 8, (rows, 2 * width)).astype(np.float32)
+    y = random.integers(-8, 8, rows).astype(np.float32)
+    expected = x[:, :width] * x[:, width:] + y[:, None]
+    suffix = ":16+" if known else "+"
+    types = {
+        "x_ptr": "*fp32:16",
+        "y_ptr": "*fp32:16",
+        "out_ptr": "*fp32:16",
+        "n": f"i32{suffix}",
+        "width": f"i32{suffix}",
+    }
+    text = check(
+        gated,
+        types,
+        {"B": block},
+        [x, y, np.zeros((rows, width), np.float32)],
+        [n, width],
+        expected,
+        2,
+        warps,
+    )
+    assert ("ld.global.v4" in text) is known
+    assert "bar.sync" not in text
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_flat_index_taken_apart(known):
+    s0, s1, t1 = 10, 32, 64
+    random = np.random.default_rng(0)
+    a = random.integers(-99, 99, (s0, t1)).astype(np.int32)
+    out = np.zeros((s0, s1), np.int32)
+    suffix = ":16+" if known else "+"
+    types = {
+        "a_ptr": "*i32:16",
+        "out_ptr": "*i32:16",
+        "n": f"i32{suffix}",
+        "s1": f"i32{suffix}",
+        "s0": "i32+",
+        "t1": f"i32{suffix}",
+    }
+    text = check(strided, types, {"B": 256}, [a, out], [s0 * s1, s1, s0, t1], 2 * a[:, :s1], 2, 2)
+    assert ("ld.global.v4" in text) is known
+    assert ("st.global.v4" in text) is known
+
+
+@pytest.mark.parametrize("size", [4, 6, 8, 1])
+@pytest.mark.parametrize("n", [1000, 1024, 1023])
+def test_constant_divisors(size, n):
+    random = np.random.default_rng(0)
+    x = random.integers(-8, 8, 1024).astype(np.float32)
+    y = random.integers(-8, 8, 1024).astype(np.float32)
+    i = np.arange(1024)
+    expected = np.where(i < n, x * y[i // size] + y[i % size], 0).astype(np.float32)
+    types = {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32+"}
+    text = check(
+        constants,
+        types,
+        {"B": 512, "C": size},
+        [x, y, np.zeros(1024, np.float32)],
+        [n],
+        expected,
+        2,
+        4,
+    )
+    assert "bar.sync" not in text
