@@ -144,9 +144,8 @@ class KernelCodegen:
         kind = ir.FunctionType(ir.VoidType(), kinds)
         function = KernelFunction(self.module, kind, self.source.sym_name.data)
         function.calling_convention = "ptx_kernel"
-        first = len(args)
         for i in range(len(self.maps.recipes)):
-            function.args[first + i].name = f"{MAP_PREFIX}{i}"
+            function.args[len(args) + i].name = f"{MAP_PREFIX}{i}"
         return function
 
     def run(self) -> None:
@@ -227,8 +226,7 @@ class KernelCodegen:
         if op is self._spread:
             self._emit_cta_iteration(op)  # type: ignore[arg-type]
             return
-        handler = HANDLERS.get(type(op))
-        if handler is not None:
+        if (handler := HANDLERS.get(type(op))) is not None:
             handler(self, op)
             return
         if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
@@ -251,28 +249,22 @@ class KernelCodegen:
         operands = [self.parts(v) for v in op.operands]
         count = max((len(p) for p in operands), default=1)
         results: list[list[Value]] = [[] for _ in op.results]
-        result_types = [tile.element_of(r) for r in op.results]
-        operand_types = [tile.element_of(v) for v in op.operands]
-        if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
+        types = [tile.element_of(r) for r in op.results], [tile.element_of(v) for v in op.operands]
+        if op.name == "arith.truncf" and types == ([bf16], [f32]):
             results[0] += ptx.to_bf16_pairs(self.builder, operands[0][: count & ~1])
         elif isinstance(op, tile.MulSigmoidOp):
             xs, powers = (p[: count & ~1] for p in operands)
             results[0] += ptx.gate_pairs(self.builder, self.math, op.function.data, xs, powers)
-        firsts = register_groups.representatives(self, op)
+        same = register_groups.equal_to(self, op)
         for i in range(len(results[0]) if results else 0, count):
-            if firsts is not None and firsts[i] in firsts[:i]:
-                results[0].append(results[0][firsts.index(firsts[i])])
-                continue
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
-            made = lower_elementwise(
-                self.builder, op.name, values, op.properties, result_types, operand_types, self.math
-            )
+            made = [results[0][same[i]]] if i in same else lower_elementwise(
+                self.builder, op.name, values, op.properties, *types, self.math
+            )  # fmt: skip
             for parts, value in zip(results, made, strict=True):
                 parts.append(value)
-        if firsts is not None:
-            results = [register_groups.counted(self, op, results[0])]
         for result, parts in zip(op.results, results, strict=True):
-            self.bind(result, parts)
+            self.bind(result, register_groups.counted(self, op, parts))
 
     def region(self, block: Block, arguments: list[Value]) -> list[Value]:
         """Emit a combine region for scalars; the values it yields."""

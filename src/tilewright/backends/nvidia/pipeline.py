@@ -14,43 +14,58 @@ from tilewright.passes.promote_accumulator import PromoteAccumulator
 @functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
-    from tilewright.passes.gpu import rematerialize_across_reductions as across_reductions
-    from tilewright.passes.gpu.assign_layouts import AssignLayouts
-    from tilewright.passes.gpu.batch_loads import BatchLoads
-    from tilewright.passes.gpu.cache_in_shared import CacheInShared
-    from tilewright.passes.gpu.deallocate_shared import DeallocateShared
+    return (*_tile_passes(), *_layout_passes())
+
+
+def _tile_passes() -> tuple[Pass, ...]:
+    """Tile IR as the front end writes it -> tiles and instructions that layouts are chosen for."""
     from tilewright.passes.gpu.distribute_rows_over_cluster import DistributeRowsOverCluster
     from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
-    from tilewright.passes.gpu.insert_barriers import InsertBarriers
-    from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
-    from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
     from tilewright.passes.gpu.narrow_dot_operands import NarrowDotOperands
-    from tilewright.passes.gpu.order_instructions import OrderInstructions
-    from tilewright.passes.gpu.partition_loops import PartitionLoops
-    from tilewright.passes.gpu.pipeline_loads import PipelineLoads
-    from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
-    from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
-    from tilewright.passes.gpu.schedule_loops import ScheduleLoops
+    from tilewright.passes.gpu.rematerialize_across_reductions import (
+        RematerializeAcrossReductions,
+    )
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
-    from tilewright.passes.gpu.specialize_warps import SpecializeWarps
     from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
-    from tilewright.passes.gpu.swizzle_shared import SwizzleShared
-    from tilewright.passes.gpu.unroll import Unroll
-    from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
 
     return (
         *shared_passes(),
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
         NarrowDotOperands(),  # before emulate-fp32-dots: products of 16-bit floats are exact
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
-        across_reductions.RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
+        RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
         DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips
         StripMineTiles(),  # before layouts: strips are smaller tiles
         ReduceNumWarps(),  # after strip-mining, which sets the size of tiles
         SelectMma(),  # before assign-layouts: instructions prescribe fragments
         SelectWgmmaRs(),  # after select-mma has chosen wgmma
+    )
+
+
+def _layout_passes() -> tuple[Pass, ...]:
+    """Layouts, shared memory, schedules of loops, and the forms of accesses."""
+    from tilewright.passes.gpu.assign_layouts import AssignLayouts
+    from tilewright.passes.gpu.batch_loads import BatchLoads
+    from tilewright.passes.gpu.cache_in_shared import CacheInShared
+    from tilewright.passes.gpu.deallocate_shared import DeallocateShared
+    from tilewright.passes.gpu.insert_barriers import InsertBarriers
+    from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
+    from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
+    from tilewright.passes.gpu.narrow_divisions import NarrowDivisions
+    from tilewright.passes.gpu.order_instructions import OrderInstructions
+    from tilewright.passes.gpu.partition_loops import PartitionLoops
+    from tilewright.passes.gpu.pipeline_loads import PipelineLoads
+    from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
+    from tilewright.passes.gpu.promote_shared import PromoteShared
+    from tilewright.passes.gpu.schedule_loops import ScheduleLoops
+    from tilewright.passes.gpu.specialize_warps import SpecializeWarps
+    from tilewright.passes.gpu.swizzle_shared import SwizzleShared
+    from tilewright.passes.gpu.unroll import Unroll
+    from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
+
+    return (
         AssignLayouts(),  # from here on every tile has a layout
         PromoteShared(),  # operands of MMA become buffers, their loads copies
         SwizzleShared(),  # before copies are scheduled: TMA tiles need the shared layout
@@ -67,6 +82,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         InsertBarriers(),  # after the last pass that accesses shared memory
         PartitionLoops(),  # before batch-loads: loads of full iterations have no masks
         BatchLoads(),  # after insert-barriers, which separates conflicting accesses
+        NarrowDivisions(),  # late: other analyses read the index arithmetic as it was written
         Cse(),  # before widths are chosen: equal addresses become one value
         VectorizeAccesses(),  # late: facts about accesses are final
         Unroll(),  # last: earlier passes look at loops

@@ -33,6 +33,12 @@ def representatives(gen: KernelCodegen, op: Operation, name: str = "") -> list[i
     return [layout.register_of[start] for start in starts]
 
 
+def equal_to(gen: KernelCodegen, op: Operation) -> dict[int, int]:
+    """Registers of the result that repeat an earlier one (of a counting group: its first), and that one."""
+    firsts = representatives(gen, op) or []
+    return {i: at for i, first in enumerate(firsts) if (at := firsts.index(first)) < i}
+
+
 def counted(gen: KernelCodegen, op: Operation, parts: list[Value]) -> list[Value]:
     """Registers of a result of which each holds the first of its group: those that count upwards from it."""
     given = op.attributes.get(COUNTING)

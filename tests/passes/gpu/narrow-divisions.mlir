@@ -1,0 +1,30 @@
+// RUN: narrow-divisions
+// Both are known to fit in 32 bits and not to be negative.
+// CHECK-LABEL: func.func @indices
+// CHECK: arith.trunci
+// CHECK: arith.divui {{.*}} : i32
+// CHECK: arith.extui
+// Nothing is known of the divisor's sign: 32 bits, signed.
+// CHECK-LABEL: func.func @signs
+// CHECK: arith.divsi {{.*}} : i32
+// The quotient of the least number and -1 has 33 bits.
+// CHECK-LABEL: func.func @least
+// CHECK: arith.divsi {{.*}} : i64
+func.func @indices(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
+  %a = arith.extsi %x : i32 to i64
+  %b = arith.extsi %d : i32 to i64
+  %q = arith.divsi %a, %b : i64
+  func.return %q : i64
+}
+func.func @signs(%x: i32 {tile.nonnegative}, %d: i32) -> i64 {
+  %a = arith.extsi %x : i32 to i64
+  %b = arith.extsi %d : i32 to i64
+  %q = arith.divsi %a, %b : i64
+  func.return %q : i64
+}
+func.func @least(%x: i32, %d: i32) -> i64 {
+  %a = arith.extsi %x : i32 to i64
+  %b = arith.extsi %d : i32 to i64
+  %q = arith.divsi %a, %b : i64
+  func.return %q : i64
+}
