@@ -125,3 +125,64 @@ def test_constant_divisors(size, n):
         4,
     )
     assert "bar.sync" not in text
+
+
+@tw.jit
+def embedding_backward(index_ptr, grad_ptr, out_ptr, C: tl.constexpr, B: tl.constexpr):
+    """Inductor's way: rows of gradients added to rows that an index chooses."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    row = tl.load(index_ptr + i // C)
+    row = tl.where(row < 0, row + 8, row)
+    tl.atomic_add(out_ptr + (i % C + C * row), tl.load(grad_ptr + i), sem="relaxed")
+
+
+@pytest.mark.parametrize("width", [64, 62])
+def test_rows_added_through_an_index(width):
+    random = np.random.default_rng(0)
+    index = random.integers(-8, 8, 16)
+    grad = random.integers(-8, 8, (16, width)).astype(np.float32)
+    expected = np.zeros((8, width), np.float32)
+    np.add.at(expected, index, grad)
+    types = {"index_ptr": "*i64:16", "grad_ptr": "*fp32:16", "out_ptr": "*fp32:16"}
+    block = 128 if width == 64 else 32
+    out = np.zeros((8, width), np.float32)
+    text = check(
+        embedding_backward,
+        types,
+        {"C": width, "B": block},
+        [index, grad, out],
+        [],
+        expected,
+        16 * width // block,
+        1,
+    )
+    assert (
+        "red.relaxed.gpu.global.add.v" in text or "red.global.add.v" in text or ".v4.f32" in text
+    ) is (width == 64)
+
+
+@tw.jit
+def by_hand(x_ptr, out_ptr, n, a, b, R: tl.constexpr, B: tl.constexpr):
+    """Remainders as differences, like flag_gems' pixel_unshuffle."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    plane = i // (a * b)
+    rest = i - plane * (a * b)
+    row = rest // b
+    column = rest - row * b
+    at = plane * (a * b) + (a - 1 - row) * b + column
+    tl.store(out_ptr + i, tl.load(x_ptr + at, mask=i < n), mask=i < n)
+
+
+def test_remainders_by_hand():
+    x = np.arange(3 * 5 * 32, dtype=np.float32).reshape(3, 5, 32)
+    types = {
+        "x_ptr": "*fp32:16",
+        "out_ptr": "*fp32:16",
+        "n": "i32:16+",
+        "a": "i32+",
+        "b": "i32:16+",
+    }
+    text = check(
+        by_hand, types, {"R": 2, "B": 256}, [x, np.zeros_like(x)], [x.size, 5, 32], x[:, ::-1], 2, 2
+    )
+    assert "ld.global.v4" in text

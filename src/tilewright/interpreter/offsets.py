@@ -109,10 +109,11 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
         seen.add((value, summed))
         op = value.owner
         if isinstance(op, _SUMS):
-            if summed and is_promised(op):
+            promised = summed and is_promised(op)
+            if promised:
                 sums.add(op)
-                factors = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
-                pending += [(v, True) for v in factors]
+            factors = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
+            pending += [(v, promised) for v in factors]
         elif isinstance(op, _DIVISIONS):
             divisions.add(op)
             pending.append((op.lhs, summed and isinstance(op, arith.RemSIOp)))

@@ -90,12 +90,14 @@ class VectorizeAccesses(Pass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
                 wide = target.has(Feature.VECTOR_ATOMICS)
-                _RegisterGroups(function, self.max_bytes).run()
+                groups = LaneGroups(Facts(address_arithmetic(function)))
+                _RegisterGroups(function, self.max_bytes, groups).run()
                 for op in function.walk():
                     unaligned = False
                     if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
-                        width = self._reduction_width(op, forms, wide)
-                        unaligned = _alignment(op, forms) % (width * _size(op.value)) != 0
+                        width = self._reduction_width(op, forms, groups, wide)
+                        bytes_ = width * _size(op.value)
+                        unaligned = _alignment(op, forms, groups, width) % bytes_ != 0
                     else:
                         width = self._width(op, known)
                         if isinstance(op, tile.StoreViewOp) and width > 1:
@@ -164,20 +166,27 @@ class VectorizeAccesses(Pass):
             case _:
                 return 1
 
-    def _reduction_width(self, op: tile.AtomicRMWOp, forms: AffineAnalysis, wide: bool) -> int:
+    def _reduction_width(
+        self, op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, wide: bool
+    ) -> int:
         """Neighbours along the last dimension that one `red` may add to: floats, by 16 bytes or by pairs of halves.
         Where `gpu.check_alignment` is set, code generation tests that their address is a multiple of their size."""
-        layout = gpu.layout_of(op.value)
-        form = forms.form(op.pointer, forms.addresses)
-        kind = str(tile.element_of(op.value))
-        if layout is None or form is None or op.kind.data != "fadd":
+        layout, kind = gpu.layout_of(op.value), str(tile.element_of(op.value))
+        if layout is None or op.kind.data != "fadd":
             return 1
-        dim = len(tile.shape_of(op.value)) - 1
-        if form.terms.get(dim) != {LANE: ONE}:
+        most = WIDEST // _size(op.value) if wide and kind in ("f32", "f16", "bf16") else 2
+        if not wide and kind != "f16":
             return 1
-        if wide and kind in ("f32", "f16", "bf16"):
-            return self._run(layout, dim, WIDEST, _size(op.value))
-        return self._run(layout, dim, 2, 2) if kind == "f16" else 1
+        form, dim = forms.form(op.pointer, forms.addresses), layout.rank - 1
+        width = self._run(layout, dim, most, _size(op.value))
+        if form is not None and form.terms.get(dim) == {LANE: ONE}:
+            return width
+        while width > 1:
+            found = groups.of(op.pointer, dim, width)
+            if found is not None and found.kind is Kind.COUNTING:
+                return width
+            width //= 2
+        return 1
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
         return layout.num_consecutive(dim, max(1, min(length, self.max_bytes // size)))
@@ -191,25 +200,24 @@ _REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
 class _RegisterGroups:
     """Mark gathers that take several elements at once, and values that are equal in groups of registers."""
 
-    def __init__(self, function: FuncOp, max_bytes: int) -> None:
-        self.function, self.max_bytes = function, max_bytes
+    def __init__(self, function: FuncOp, max_bytes: int, groups: LaneGroups) -> None:
+        self.function, self.max_bytes, self.groups = function, max_bytes, groups
 
     def run(self) -> None:
         """Nothing happens without a gather or a division: other values are equal where LLVM sees it."""
         ops = list(self.function.walk())
         if not any(is_gather(op) or isinstance(op, _GROUPING[:4]) for op in ops):
             return
-        groups = LaneGroups(Facts(address_arithmetic(self.function)))
         for op in ops:
-            if is_gather(op):
-                self._gather(op, groups)  # type: ignore[arg-type]
+            if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
+                self._gather(op)  # type: ignore[arg-type]
             if isinstance(
                 op, (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp)
             ) and tile.is_tile(op.results[0]):
-                self._group(op, groups)
+                self._group(op)
 
-    def _gather(self, op: Gather, groups: LaneGroups) -> None:
-        layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, groups)
+    def _gather(self, op: Gather) -> None:
+        layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, self.groups)
         size = _size(accessed(op))
         run = layout.num_consecutive(dim, min(run, self.max_bytes // size)) if layout else 1
         if run > 1:
@@ -217,14 +225,13 @@ class _RegisterGroups:
             op.attributes[VECTOR_DIM] = IntegerAttr(dim, i32)
             tile.assume(op, VectorizeAccesses.name, aligned=[run * size], contiguous=[dim, run])
 
-    @staticmethod
-    def _group(op: Operation, groups: LaneGroups) -> None:
+    def _group(self, op: Operation) -> None:
         value = op.results[0]
         layout = gpu.layout_of(value)
         for dim in range(layout.rank if layout is not None else 0):
             size = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
             while size > 1:
-                found = groups.of(value, dim, size)
+                found = self.groups.of(value, dim, size)
                 if found is not None and (found.kind is Kind.EQUAL or isinstance(op, _REMAINDERS)):
                     name = EQUAL if found.kind is Kind.EQUAL else COUNTING
                     op.attributes[name] = DenseArrayBase.from_list(i64, [dim, size])
@@ -232,12 +239,15 @@ class _RegisterGroups:
                 size //= 2
 
 
-def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis) -> int:
-    """What the addresses of lanes that begin a vector along the last dimension are multiples of, as far as known, for
-    vectors of up to 16 bytes (a power of two)."""
+def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, width: int) -> int:
+    """What the addresses of lanes that begin a vector of `width` along the last dimension are multiples of, as far as
+    known, for vectors of up to 16 bytes (a power of two)."""
     form, size = forms.form(op.pointer, forms.addresses), _size(op.value)
     if form is None or form.base is None:
-        return size
+        found = (
+            groups.of(op.pointer, len(tile.shape_of(op.value)) - 1, width) if width > 1 else None
+        )
+        return size if found is None else min(WIDEST, 1 << found.zeros)
     reading, last = forms.addresses, len(tile.shape_of(op.value)) - 1
     known = gcd(WIDEST, reading.facts.divisor(form.base.value), reading.divisor(form.offset) * size)
     for dim, atoms in form.terms.items():

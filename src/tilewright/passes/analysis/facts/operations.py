@@ -103,22 +103,47 @@ _STRICT: dict[type[Operation], Callable[..., Fact]] = {
 }
 
 
+def _remainder_of(op: arith.SubiOp) -> Operation | None:
+    """The division `x / d` if `op` is `x - x / d * d`, a remainder in other words."""
+    product = op.rhs.owner
+    if isinstance(product, arith.MuliOp):
+        for quotient, divisor in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+            division = quotient.owner
+            if isinstance(division, arith.DivSIOp | arith.DivUIOp) and (
+                division.lhs is op.lhs and division.rhs is divisor
+            ):
+                return division
+    return None
+
+
 def _strict(op: Operation, function: Callable[..., Fact], promise: Promise) -> Equation:
     more: tuple[bool, ...] = ()
+    if isinstance(op, arith.SubiOp) and (division := _remainder_of(op)) is not None:
+        signed = isinstance(division, arith.DivSIOp)
+        function = transfer.remainder_signed if signed else transfer.remainder_unsigned
+        more = (division in promise.divisions,) if signed else ()
+        return _of_operands(division, lambda *facts: function(*facts, *more))
     if type(op) in _EXACT:
         more = (op in promise.sums or is_flagged(op),)
     elif type(op) in _DIVISIONS:
         more = (op in promise.divisions,)
     index = op.attributes.get(LOOP_INDEX)
 
-    def compute(facts: Sequence[Fact | None]) -> Fact | None:
-        if None in facts:
-            return None
+    def of_operands(*facts: Fact) -> Fact:
         fact = function(*facts, *more)
         if isinstance(index, DenseArrayBase):
             low, high = (int(v) for v in index.get_values())
             fact = meet(fact, signed_range(fact.bits, low, high))
         return fact
+
+    return _of_operands(op, of_operands)
+
+
+def _of_operands(op: Operation, function: Callable[..., Fact]) -> Equation:
+    """The equation of a value that has no fact while an operand of `op` has none."""
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        return None if None in facts else function(*facts)
 
     return Equation(tuple(op.operands), compute)
 

@@ -41,6 +41,7 @@ REMAPS = frozenset(
 """Operations whose result is the source under other coordinates."""
 MAX_SEGMENTS = 16
 """Runs of a thread in a scan; each takes shuffles of its own."""
+_ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
@@ -94,11 +95,12 @@ class AnchorLayouts:
         return False
 
     def _of_broadcasts(self, op: Operation) -> bool:
-        """Whether an operation on nothing but smaller tiles, spread out, is made once, for a user beside it."""
+        """Whether an operation on nothing but smaller tiles, spread out, is made once, for a user beside it, or is the
+        mask of accesses beside it."""
         uses = [use.operation for result in op.results for use in result.uses]
         return (
-            len(uses) == 1
-            and uses[0].parent is op.parent
+            (len(uses) == 1 or all(isinstance(user, _ACCESSES) for user in uses))
+            and all(user.parent is op.parent for user in uses)
             and all(
                 not tile.is_tile(v) or isinstance(v.owner, tile.BroadcastOp) or self.is_free(v)
                 for v in op.operands

@@ -31,7 +31,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
 )
 
-Gather = tile.LoadOp | tile.StoreOp
+Gather = tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 _VIEWS = tile.LoadViewOp | tile.StoreViewOp
 _LARGEST_CLUSTER = 1000
 """Values that are searched for accesses around a gather."""
