@@ -40,7 +40,7 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import WIDEST, View
+from tilewright.passes.gpu.analysis.accesses import WIDEST
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
     AnchorLayouts,
@@ -51,6 +51,7 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     scan_layout,
     split_source,
 )
+from tilewright.passes.gpu.analysis.gathers import is_scatter
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 
@@ -391,10 +392,12 @@ def _line(layout: Layout, dim: int) -> Layout:
 
 def _as_good(op: tile.StoreViewOp | tile.StoreOp, home: Layout, best: Layout) -> bool:
     """Whether a store from `home` makes about as few transactions as one from `best`."""
-    if isinstance(op, View):
-        return accesses_as_well(op, op.value, home, best)
+    if not is_scatter(op):
+        return isinstance(op, tile.StoreOp) or accesses_as_well(op, op.value, home, best)
     if home.replicated("lanes") and not best.replicated("lanes"):
         return False
-    return all(
-        home.num_consecutive(d, WIDEST) >= best.num_consecutive(d, WIDEST) for d in range(best.rank)
-    )
+    runs = [best.num_consecutive(d, WIDEST) for d in range(best.rank)]
+    dim = max(reversed(range(best.rank)), key=lambda d: runs[d])
+    run = home.num_consecutive(dim, WIDEST)
+    whole = runs[dim] * tile.element_bytes(tile.element_of(op.value)) >= WIDEST
+    return run == runs[dim] or (whole and run > runs[dim])
