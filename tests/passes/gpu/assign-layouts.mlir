@@ -69,8 +69,8 @@ func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) att
 // CHECK-LABEL: @masked
 func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i1> {tile.divisibility = 16 : i32}, %c: !tile.ptr<i32>) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: %x = tile.load_view{{.+}} to tensor<128xi64, "128 r[1 64] l[2 4 8 16 32] w[]">
-  // CHECK: [[K:%.+]] = gpu.convert_layout %keep
-  // CHECK: tile.histogram %x mask [[K]] : tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
+  // CHECK: %keep = tile.load_view{{.+}} to tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
+  // CHECK: tile.histogram %x mask %keep : tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
   %one = arith.constant 1 : i64
   %x = tile.load_view %a ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<i64> to tensor<128xi64>
   %keep = tile.load_view %b ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<i1> to tensor<128xi1>

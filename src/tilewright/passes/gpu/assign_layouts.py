@@ -38,9 +38,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
-from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import WIDEST
+from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
     AnchorLayouts,
@@ -52,10 +52,13 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     split_source,
 )
 from tilewright.passes.gpu.analysis.gathers import is_scatter
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 
 WARPS = "gpu.num_warps"
+_FEW_LOADS = 4
+"""Loads per thread of a row or column that is loaded again for another layout."""
 _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 """Conversions whose operands take fewer bytes than their results."""
 _KEPT_REGISTERS = 16
@@ -277,6 +280,10 @@ class _Assigner:
             and (_is_accumulator(value, user) or not _is_loaded_operand(op.operands[0], user))
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
+        if isinstance(op, Operation) and self._loads_again(value, layout):
+            if isinstance(op, tile.LoadViewOp):
+                user = op.next_op or op
+            return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if self._recomputes(value, layout):
             return self._clone(
                 cast(Operation, op), value, [layout] * len(op.operands), layout, user
@@ -308,6 +315,24 @@ class _Assigner:
             or self._recomputes(v, layout)
             for v in op.operands
         )
+
+    def _loads_again(self, value: SSAValue, layout: Layout) -> bool:
+        """Whether a row or column is loaded where it is wanted, in few instructions, instead of passing through shared
+        memory: caches serve the threads that want the same elements."""
+        op = value.owner
+        if layout.rank != 1 or not isinstance(op, Operation) or num_ctas_of(op) > 1:
+            return False
+        if isinstance(op, tile.LoadViewOp):
+            if any(tile.is_tile(v) for v in op.operands):
+                return False
+            size = tile.element_bytes(tile.element_of(value))
+            most = 1 if contiguous_dim(op) is None else max(1, 16 // size)
+            run = layout.num_consecutive(0, most)
+            return layout.registers_per_thread <= _FEW_LOADS * run
+        if not is_pure_elementwise(op):
+            return False
+        tiles = [v for v in op.operands if tile.is_tile(v) and not self.homes.is_free(v)]
+        return len(tiles) == 1 and self._loads_again(tiles[0], layout)
 
     @staticmethod
     def _converts_once(source: SSAValue, layout: Layout) -> bool:

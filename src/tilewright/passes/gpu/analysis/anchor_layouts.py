@@ -7,7 +7,7 @@ no home, nor do changes of shape: they take the layout their user asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -42,6 +42,8 @@ REMAPS = frozenset(
 MAX_SEGMENTS = 16
 """Runs of a thread in a scan; each takes shuffles of its own."""
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
+_LONGEST_RUN = 16
+"""Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
@@ -59,6 +61,8 @@ class AnchorLayouts:
         self.known = Facts()
         self._homes: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
+        self._open_loops = 0
+        """Loops around whose carried tiles have no home yet: what is made of those alone has none either."""
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
             {} if num_ctas_of(function) > 1 else None
         )
@@ -156,7 +160,7 @@ class AnchorLayouts:
         for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
             self._homes[result] = layout
 
-    def _layouts(self, op: Operation, tiles: list[Any]) -> list[Layout]:
+    def _layouts(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         if is_pure_elementwise(op):
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
@@ -179,12 +183,35 @@ class AnchorLayouts:
             ] * 2
         return self._alike(op, tiles)
 
-    def _alike(self, op: Operation, tiles: list[Any]) -> list[Layout]:
-        """The layout of an operand of the same shape for all results, or of what the only user combines them with."""
+    def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
+        """The layout of an operand of the same shape for all results, or of what the only user combines them with.
+        Operands that a loop computes come first: the others change their layout before the loop."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
-        homes = [h for v in same if (h := self.of(v)) is not None]
-        found = homes[0] if homes else self._gathers.addresses.get(tiles[0]) or self._beside(op)
-        return [found or default_layout(tile.shape_of(tiles[0]), self.warps)] * len(tiles)
+        same.sort(key=lambda v: not _is_loop_variant(v, op))
+        found = next((h for v in same if (h := self.of(v)) is not None), None)
+        found = found or self._gathers.addresses.get(tiles[0]) or self._beside(op)
+        if not any(_is_loop_variant(v, op) and self.of(v) is not None for v in same):
+            found = self._reduced_in_loop(op, tiles[0]) or found
+        return [found or self._fallback(tiles[0])] * len(tiles)
+
+    def _reduced_in_loop(self, op: Operation, value: SSAValue) -> Layout | None:
+        """The layout for a tile that a loop reduces, and computes of nothing but tiles from before it, rows and columns:
+        threads hold runs along the axis, so that a reduction takes few shuffles."""
+        if not isinstance(op.parent_op(), scf.ForOp | scf.WhileOp):
+            return None
+        shape = tile.shape_of(value)
+        for made in _lane_by_lane(value, _results):
+            for use in made.uses:
+                user = use.operation
+                if isinstance(user, tile.ReduceOp) and user.parent is op.parent and len(shape) == 2:
+                    axis = user.axis.value.data
+                    run = min(_LONGEST_RUN, _share(shape, self.warps))
+                    return blocked(shape, self.warps, run, (axis, 1 - axis))
+        return None
+
+    def _fallback(self, value: SSAValue) -> Layout | None:
+        """The layout of a tile that nothing prescribes one for."""
+        return None if self._open_loops else default_layout(tile.shape_of(value), self.warps)
 
     def _beside(self, op: Operation) -> Layout | None:
         """The layout of the tile that element-wise operations combine the result of `op` with, where each
@@ -221,14 +248,15 @@ class AnchorLayouts:
         ]
         for init, arg, _ in carried:
             self._homes[arg] = self.of(init)
+        self._open_loops += 1
         for _ in range(2):  # what a loop yields may decide what it carries
             self._block(body)
             for _, arg, result in carried:
                 yielded = self.of(end_of(body).operands[position_of(result, op.results)])
                 self._homes[arg] = yielded or self._homes[arg]
+        self._open_loops -= 1
         for _, arg, result in carried:
-            self._homes[arg] = self._homes[arg] or default_layout(tile.shape_of(arg), self.warps)
-            self._homes[result] = self._homes[arg]
+            self._homes[arg] = self._homes[result] = self._homes[arg] or self._fallback(arg)
         self._block(body)
 
     def _if(self, op: scf.IfOp) -> None:
@@ -239,7 +267,7 @@ class AnchorLayouts:
             if tile.is_tile(result):
                 ends = [self.of(end_of(r.block).operands[i]) for r in op.regions]
                 found = next((e for e in ends if e is not None), None)
-                self._homes[result] = found or default_layout(tile.shape_of(result), self.warps)
+                self._homes[result] = found or self._fallback(result)
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
@@ -252,6 +280,18 @@ class AnchorLayouts:
                 home = self.default(end_of(before).operands[i + 1])
                 self._homes[arg] = self._homes[result] = home
         self._block(after)
+
+
+def _is_loop_variant(value: SSAValue, op: Operation) -> bool:
+    """Whether the innermost loop around `op` computes or carries `value`."""
+    loop = op.parent_op()
+    while loop is not None and not isinstance(loop, scf.ForOp | scf.WhileOp):
+        loop = loop.parent_op()
+    owner = value.owner
+    inside = owner.parent_op()
+    while inside is not None and inside is not loop:
+        inside = inside.parent_op()
+    return inside is loop
 
 
 # ---- layouts that operations prescribe ------------------------------------------------------------
@@ -320,10 +360,12 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     if instruction_of(op) != "fma":
         return dot_layouts(op, warps)[2]
     shape = tile.shape_of(op.result)
-    total = 1
-    for extent in shape:
-        total *= extent
-    return blocked(shape, warps, max(1, min(4, total // (32 * warps))))
+    return blocked(shape, warps, min(4, _share(shape, warps)))
+
+
+def _share(shape: tuple[int, ...], warps: int) -> int:
+    """Elements of a tile per thread."""
+    return max(1, prod(shape) // (32 * warps))
 
 
 def _runs(value: SSAValue, dim: int) -> bool:
