@@ -23,7 +23,7 @@ from tilewright.layouts.fragments import (
 PACK = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "f64": 1}
 
 
-@pytest.mark.parametrize("name", INSTRUCTIONS)
+@pytest.mark.parametrize("name", [n for n, row in INSTRUCTIONS.items() if row.adjacent == 1])
 def test_one_instruction(name):
     """PTX ISA, "Matrix fragments": g is the lane's group of four, q its place in it."""
     instruction = INSTRUCTIONS[name]
@@ -176,7 +176,19 @@ def matrices(lanes, coordinates, along_k, size, rows):
     return found
 
 
-@pytest.mark.parametrize("name", [n for n in INSTRUCTIONS if n.startswith("m16")])
+def test_sums_are_operands_of_pairs():
+    """With pairs of neighbors along k, sums are where the left operand of the next product has to be."""
+    for warps in (1, 2, 4):
+        where = choose_warp_grid(INSTRUCTIONS["m16n8k8.tf32.pairs"], 16 * warps, 32, warps, True)
+        sums, left = where.accumulator(16 * warps, 32), where.left(16 * warps, 32)
+        assert sums.lanes == left.lanes
+        assert sums.warps == left.warps
+        assert set(sums.registers) == set(left.registers)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, row in INSTRUCTIONS.items() if row.m == 16 and row.adjacent == 1]
+)
 @pytest.mark.parametrize("along_k", [True, False])
 def test_ldmatrix_brings_the_fragments(name, along_k):
     """Both operands of an instruction, 4 matrices at once, lie as its layouts say."""

@@ -52,7 +52,8 @@ class WarpGrid:
 
     def left(self, m: int, k: int) -> Layout:
         """Of the m×k operand A: rows over lanes 4 apart, k over 4 neighbouring lanes."""
-        i, p, shape = self.instruction, self.instruction.pack, (m, k)
+        i, shape = self.instruction, (m, k)
+        p = i.pack * i.adjacent
         m, k = _block(m, k)
         registers = (
             *_bits(1, p, 1),
@@ -67,7 +68,8 @@ class WarpGrid:
 
     def right(self, k: int, n: int) -> Layout:
         """Of the k×n operand B: k over 4 neighbouring lanes, columns over lanes 4 apart."""
-        i, p, shape = self.instruction, self.instruction.pack, (k, n)
+        i, shape = self.instruction, (k, n)
+        p = i.pack * i.adjacent
         k, n = _block(k, n)
         registers = (
             *_bits(1, p, 0),

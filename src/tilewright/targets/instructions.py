@@ -8,10 +8,12 @@ derived from a row in `layouts/fragments.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MMA_SYNC = "mma.sync"
 """Executed by one warp; operands and accumulator in registers."""
+PAIRS = ".pairs"
+"""Ends the name of an instruction in which lanes hold pairs of neighbors along k."""
 WGMMA = "wgmma"
 """Executed by one warpgroup; B (and A) in shared memory; asynchronous."""
 
@@ -34,6 +36,9 @@ class MmaInstruction:
     k: int
     pack: int = 1
     """Consecutive elements of k that share a 32-bit register (1 where an element has one or two)."""
+    adjacent: int = 1
+    """Registers of a lane that hold neighbors along k. The products of a sum come in any order: with 2, as many as an
+    accumulator has, sums are operands of the next product as they are."""
 
     def takes(self, lhs: str, rhs: str, acc: str) -> bool:
         """Return whether the instruction supports these element types."""
@@ -52,6 +57,7 @@ MMA_SYNC_80 = (
     _warp("m16n8k16.f16", "f16", "f16", (16, 8, 16), 2),
     _warp("m16n8k16.bf16", "bf16", "f32", (16, 8, 16), 2),
     _warp("m16n8k8.tf32", "f32", "f32", (16, 8, 8), 1),
+    replace(_warp(f"m16n8k8.tf32{PAIRS}", "f32", "f32", (16, 8, 8), 1), adjacent=2),
     _warp("m16n8k32.s8", "i8", "i32", (16, 8, 32), 4),
     _warp("m8n8k4.f64", "f64", "f64", (8, 8, 4), 1),
 )

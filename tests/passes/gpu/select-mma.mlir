@@ -29,7 +29,7 @@ func.func @one_warp(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x
 func.func @single(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
   // CHECK: "ieee" {gpu.mma = "fma"}
   %d = tile.dot %a, %b, %c, "ieee" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-  // CHECK: "tf32" {gpu.mma = "m16n8k8.tf32"}
+  // CHECK: "tf32" {gpu.mma = "m16n8k8.tf32.pairs"}
   %e = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
   func.return
 }

@@ -91,6 +91,7 @@ class KernelCodegen:
         self.known = Facts()
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
+        self.rounded: dict[Any, Value] = {}  # to tf32, by value and basic block
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
         self.over: set[SSAValue] = set()
         self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it

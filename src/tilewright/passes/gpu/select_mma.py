@@ -37,10 +37,12 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts.fragments import choose_warpgroup_grid
 from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.targets import MmaInstruction, TargetInfo
-from tilewright.targets.instructions import MMA_SYNC, WGMMA
+from tilewright.targets.instructions import MMA_SYNC, PAIRS, WGMMA
 
 ATTRIBUTE = "gpu.mma"
 SHARED_FMA = "fma.f32"
@@ -150,4 +152,32 @@ def _choose(op: tile.DotOp, target: TargetInfo) -> str:
         return "fma"
     extents = (*tile.shape_of(op.lhs)[-2:], tile.shape_of(op.rhs)[-1])
     m, k, n = (e & -e for e in extents)  # instructions tile the power of two in each
-    return row.name if m >= row.m and n >= row.n and k >= row.k else "fma"
+    if m < row.m or n < row.n or k < row.k:
+        return "fma"
+    pairs = row.name + PAIRS
+    has_pairs = any(other.name == pairs for other in target.mma_unit(MMA_SYNC))
+    return pairs if has_pairs and not _reads_lines(op) else row.name
+
+
+def _reads_lines(op: tile.DotOp) -> bool:
+    """Whether `ldmatrix` gives operands of 32 bits as they lie in memory, contiguous along k, and none is made of sums
+    or of elements of 16 bits, of which lanes hold pairs of neighbors."""
+    if any(_comes_in_pairs(value) for value in (op.lhs, op.rhs)):
+        return False
+    loads = [(v.owner, d) for v, d in ((op.lhs, 1), (op.rhs, 0))]
+    return any(isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == d for o, d in loads)
+
+
+def _comes_in_pairs(value: SSAValue) -> bool:
+    """Whether element-wise operations make a tile of sums of a dot, or of elements of 16 bits."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        made = current.owner
+        if isinstance(made, tile.DotOp) or tile.element_bytes(tile.element_of(current)) == 2:
+            return True
+        if isinstance(made, Operation) and is_pure_elementwise(made):
+            new = [v for v in made.operands if tile.is_tile(v) and v not in seen]
+            seen.update(new)
+            pending += new
+    return False

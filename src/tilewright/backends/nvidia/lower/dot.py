@@ -26,6 +26,7 @@ from tilewright.layouts.fragments import INSTRUCTIONS
 from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.select_mma import instruction_of
 from tilewright.targets import MmaInstruction
+from tilewright.targets.instructions import PAIRS
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -90,7 +91,7 @@ def _multiply(
     half: bool,
 ) -> list[Value]:
     """One `mma.sync`: sums + a @ b."""
-    shape, kind, *other = instruction.name.split(".")
+    shape, kind, *other = instruction.name.removesuffix(PAIRS).split(".")
     if kind == "f64":
         text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
         return _emit(gen, text, a, b, sums, ("d", "d"))

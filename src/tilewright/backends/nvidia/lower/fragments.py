@@ -11,10 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from llvmlite import ir
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
+from tilewright.backends.nvidia.lower.matrix_access import (
+    ROW_BYTES,
+    Matrices,
+    load_matrices,
+    matrices_of,
+    words_of,
+)
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import gpu, tile
@@ -24,7 +32,8 @@ from tilewright.layouts.fragments import (
     ldmatrix_layout,
     paired_lines,
 )
-from tilewright.layouts.layout import Vector
+from tilewright.layouts.layout import Layout, Vector
+from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import vector_of
 from tilewright.passes.gpu.select_mma import instruction_of
@@ -56,7 +65,7 @@ def fragments_of(
         return RegisterFragments(gen, value, instruction, rows)
     shared = gpu.shared_layout_of(op.buffer)
     along_k = shared.major_dim == (1 if rows else 0)
-    if instruction.m == 16 and (along_k or shared.size == 2):
+    if instruction.m == 16 and instruction.adjacent == 1 and (along_k or shared.size == 2):
         return MatrixFragments(gen, op, instruction, rows)
     return SharedFragments(gen, op, instruction, rows)
 
@@ -86,7 +95,12 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
     b, kind = gen.builder, ir.IntType(8 * shared.size)
     element = tile.element_of(op.result)
     parts: list[Value] = [None] * layout.registers_per_thread
-    for run in runs(layout, shared.major_dim, vector_of(op)):
+    pieces = runs(layout, shared.major_dim, vector_of(op))
+    form = _matrices_in(layout, shared)
+    if form is not None and len(form.quads) < len(pieces):
+        _load_matrices(place, form, element, parts)
+        pieces = []
+    for run in pieces:
         count = len(run.registers)
         wide = ir.VectorType(kind, count) if count > 1 else kind
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
@@ -100,6 +114,26 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
     gen.bind(op.result, parts)
 
 
+def _matrices_in(layout: Layout, shared: SharedLayout) -> Matrices | None:
+    """The 8x8 matrices of which a tile consists, with lines of 16 bytes as they lie in a buffer; None if it does not."""
+    if layout.rank != 2 or shared.row_stride_bytes % ROW_BYTES or layout.repeat:
+        return None
+    return matrices_of(layout if shared.major_dim == 1 else layout.permute((1, 0)), shared.size)
+
+
+def _load_matrices(place: Place, form: Matrices, element: Attribute, parts: list[Value]) -> None:
+    """Fill the registers of a tile by `ldmatrix`."""
+    gen, shared = place.gen, place.shared
+    turn = (0, 1) if shared.major_dim == 1 else (1, 0)
+    rows = Place(gen, place.start, form.rows.permute(turn), shared)
+    for start, places in form.quads:
+        base, offset = rows.split(tuple(start[d] for d in turn))
+        words = load_matrices(gen, base, offset, len(places), form.transposed)
+        for word, registers in zip(words, places, strict=True):
+            for r, value in zip(registers, words_of(gen, word, element), strict=True):
+                parts[r] = value
+
+
 class _Blocks:
     """Places of an instruction's registers in an operand."""
 
@@ -109,7 +143,9 @@ class _Blocks:
     def groups(self, batch: list[int], line: int, k: int) -> list[list[Vector]]:
         """The elements of each register of the block at `line` and `k`."""
         i = self.instruction
-        steps = range(0, i.k, 4 * i.pack)
+        steps = (
+            range(0, i.k, 4 * i.pack) if i.adjacent == 1 else range(0, i.adjacent * i.pack, i.pack)
+        )
         if self.rows:
             starts = [(line + r, k + s) for s in steps for r in ((0, 8) if i.m == 16 else (0,))]
             return [[(*batch, m, c + j) for j in range(i.pack)] for m, c in starts]
@@ -126,7 +162,7 @@ class RegisterFragments(_Blocks):
     ) -> None:
         super().__init__(instruction, rows)
         self.gen, self.layout, self.parts = gen, gen.layout(value), gen.parts(value)
-        self.element = tile.element_of(value)
+        self.element, self.exact = tile.element_of(value), _is_widened(value)
         self._packed: dict[tuple[Vector, ...], Value] = {}
 
     def at(self, batch: list[int], line: int, k: int) -> list[Value]:
@@ -142,8 +178,9 @@ class RegisterFragments(_Blocks):
         gen = self.gen
         if str(self.element) == "f64":
             return values[0]
-        if self.instruction.name.endswith("tf32"):
-            return _rounded(gen, values[0])
+        if str(self.element) == "f32":
+            exact = self.exact
+            return gen.builder.bitcast(values[0], I32) if exact else _rounded(gen, values[0])
         return joined([storage(gen, v, self.element) for v in values], gen.builder)
 
 
@@ -187,7 +224,7 @@ class SharedFragments(_Blocks):
 
     def _finished(self, word: Value) -> Value:
         """The register that the instruction takes of 32 bits from memory."""
-        if not self.instruction.name.endswith("tf32"):
+        if str(self.element) != "f32":
             return word
         return _rounded(self.gen, self.gen.builder.bitcast(word, ir.FloatType()))
 
@@ -229,6 +266,17 @@ class MatrixFragments(SharedFragments):
         return [self._finished(gen.builder.extract_value(made, i)) for i in range(count)]
 
 
+def _is_widened(value: SSAValue) -> bool:
+    """Whether elements are those of a narrower float, which tf32 holds."""
+    op = value.owner
+    if isinstance(op, gpu.ConvertLayoutOp):
+        return _is_widened(op.source)
+    return isinstance(op, arith.ExtFOp)
+
+
 def _rounded(gen: KernelCodegen, value: Value) -> Value:
-    """Single precision to the nearest tf32."""
-    return gen.emit_asm("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, [value])
+    """Single precision to the nearest tf32; once in a basic block."""
+    key = value, gen.builder.block
+    if key not in gen.rounded:
+        gen.rounded[key] = gen.emit_asm("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, [value])
+    return gen.rounded[key]

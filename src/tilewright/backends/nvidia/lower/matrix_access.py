@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import wavefronts
@@ -147,26 +148,12 @@ class MatrixAccess:
 
     def read(self, form: Matrices, count: int) -> list[Value]:
         """Load the `count` registers of a thread; replicas are omitted."""
-        gen, base = self.gen, self._base(form)
-        turned = ".trans" if form.transposed else ""
+        base = self._base(form)
         parts: list[Value] = [None] * count
         for start, places in form.quads:
-            n = len(places)
-            names = ", ".join(f"${i}" for i in range(n))
-            text = (
-                f"ldmatrix.sync.aligned.m8n8.x{n}{turned}.shared.b16 "
-                f"{{{names}}}, [${n} + {self._offset(start)}];"
-            )
-            letters = ",".join(["=r"] * n + ["r", "~{memory}"])
-            kind = ir.LiteralStructType([I32] * n)
-            if n == 1:
-                made = gen.emit_convergent_asm(text, letters, I32, [base])
-                words = [made]
-            else:
-                made = gen.emit_convergent_asm(text, letters, kind, [base])
-                words = [gen.builder.extract_value(made, i) for i in range(n)]
+            words = load_matrices(self.gen, base, self._offset(start), len(places), form.transposed)
             for word, registers in zip(words, places, strict=True):
-                for r, value in zip(registers, self._values(word), strict=True):
+                for r, value in zip(registers, words_of(self.gen, word, self.element), strict=True):
                     parts[r] = value
         return parts
 
@@ -174,10 +161,30 @@ class MatrixAccess:
         bits = [storage(self.gen, v, self.element) for v in values]
         return bits[0] if len(bits) == 1 else joined(bits, self.gen.builder)
 
-    def _values(self, word: Value) -> list[Value]:
-        b, count = self.gen.builder, 4 // self.size
-        if count == 1:
-            return [register(self.gen, word, self.element)]
-        vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * self.size), count))
-        bits = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(count)]
-        return [register(self.gen, v, self.element) for v in bits]
+
+def load_matrices(
+    gen: KernelCodegen, base: Value, offset: int, count: int, transposed: bool
+) -> list[Value]:
+    """`ldmatrix` of 1, 2 or 4 matrices, each lane naming a row: a lane's word of each."""
+    turned = ".trans" if transposed else ""
+    names = ", ".join(f"${i}" for i in range(count))
+    text = (
+        f"ldmatrix.sync.aligned.m8n8.x{count}{turned}.shared.b16 "
+        f"{{{names}}}, [${count} + {offset}];"
+    )
+    letters = ",".join(["=r"] * count + ["r", "~{memory}"])
+    if count == 1:
+        return [gen.emit_convergent_asm(text, letters, I32, [base])]
+    kind = ir.LiteralStructType([I32] * count)
+    made = gen.emit_convergent_asm(text, letters, kind, [base])
+    return [gen.builder.extract_value(made, i) for i in range(count)]
+
+
+def words_of(gen: KernelCodegen, word: Value, element: Attribute) -> list[Value]:
+    """The elements in a word."""
+    b, size = gen.builder, tile.element_bytes(element)
+    if size == 4:
+        return [register(gen, word, element)]
+    vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), 4 // size))
+    bits = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(4 // size)]
+    return [register(gen, v, element) for v in bits]
