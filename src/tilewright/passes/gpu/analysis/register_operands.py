@@ -20,10 +20,13 @@ from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
+from tilewright.passes.gpu.assign_layouts import source_layout
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
 _MOST_REGISTERS = 192
 """Registers per thread, of 255; the rest is for addresses and prefetched values."""
+_MOST_COPIES = 2
+"""Elements per thread, over those of a layout without copies, up to which operands are computed where a dot wants them."""
 
 
 def wanted_layout(op: tile.DotOp) -> Layout | None:
@@ -120,7 +123,8 @@ def read_converted(read: gpu.LocalLoadOp) -> None:
     middle = [op for op in users if op not in ends]
     made: set[SSAValue] = {read.result, *(v for op in middle for v in op.results)}
     others = [v for op in middle for v in op.operands if tile.is_tile(v) and v not in made]
-    inputs = [v.owner for v in others if not isinstance(v.owner, tile.SplatOp)]
+    others = [v for v in others if not isinstance(v.owner, tile.SplatOp | tile.BroadcastOp)]
+    inputs = [v.owner for v in others]
     converts = [op for op in (*inputs, *ends) if isinstance(op, gpu.ConvertLayoutOp)]
     if not all(isinstance(op, gpu.ConvertLayoutOp) for op in inputs):
         return
@@ -130,7 +134,10 @@ def read_converted(read: gpu.LocalLoadOp) -> None:
         return
     layouts = {gpu.layout_of(op.source if op in inputs else op.result) for op in converts}
     layout = layouts.pop() if len(layouts) == 1 else None
-    if layout is None:
+    own = gpu.layout_of(read.result)
+    if layout is None or own is None:
+        return
+    if layout.registers_per_thread > _MOST_COPIES * own.registers_per_thread:
         return
     for op in middle:
         for i, value in enumerate(op.operands):
@@ -144,16 +151,35 @@ def read_converted(read: gpu.LocalLoadOp) -> None:
 
 
 def _assign_layout(made: set[SSAValue], users: list[Operation], layout: Layout) -> None:
-    """Give tiles a layout, and the splats that `users` combine them with."""
+    """Give tiles a layout, and the splats, rows and columns that `users` combine them with."""
     for value in made:
         value._type = gpu.laid_out(tile.element_of(value), layout)
     for op in users:
         for i, value in enumerate(op.operands):
-            if isinstance(value.owner, tile.SplatOp) and tile.is_tile(value):
-                splat = value.owner.clone()
-                splat.results[0]._type = gpu.laid_out(tile.element_of(value), layout)
-                insert_before(splat, op)
-                op.operands[i] = splat.results[0]
+            if tile.is_tile(value) and value not in made:
+                op.operands[i] = _spread(value, layout, op)
+
+
+def _spread(value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
+    """A splat, or a row or column spread over a tile, in another layout: what it is made of is converted instead."""
+    op = value.owner
+    if isinstance(op, gpu.ConvertLayoutOp):
+        value, op = op.source, op.source.owner
+    if gpu.layout_of(value) == layout:
+        return value
+    kind = gpu.laid_out(tile.element_of(value), layout)
+    if not isinstance(op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp):
+        new: Operation = gpu.ConvertLayoutOp.create(
+            operands=[value], result_types=[kind], location=user.location
+        )
+    else:
+        new = op.clone()
+        new.results[0]._type = kind
+        source = source_layout(op, layout)
+        if source is not None:
+            new.operands[0] = _spread(op.operands[0], source, user)
+    insert_before(new, user)
+    return new.results[0]
 
 
 def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout | None:
