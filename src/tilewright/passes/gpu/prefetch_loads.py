@@ -1,4 +1,4 @@
-"""`prefetch-loads`: prefetch the remaining register loads of a loop with dots one iteration ahead.
+"""`prefetch-loads`: prefetch the remaining register loads of a loop with dots or recurrences one iteration ahead.
 
 `pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. The remaining loads go to
 registers: vectors and scalars such as gates and row statistics, tiles with only elementwise users, and accesses too
@@ -21,6 +21,7 @@ loops. Ensures: no load is issued for an iteration beyond the last.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -72,17 +73,19 @@ class PrefetchLoads(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and _has_dots(op):
+                    if isinstance(op, scf.ForOp) and _waits_for_loads(op):
                         loads = _chosen(op, warps_of(function), self.registers_per_thread)
                         if loads:
                             _Prefetcher(op, loads).run()
                 erase_dead(function.body.block)
 
 
-def _has_dots(loop: scf.ForOp) -> bool:
-    """Whether a loop runs dots, and waits for no other program."""
+def _waits_for_loads(loop: scf.ForOp) -> bool:
+    """Whether a loop runs dots, or reductions one after another, and waits for no other program."""
     step = constant_int(loop.step)
-    if step is None or step < 1 or not any(isinstance(op, _DOTS) for op in loop.body.block.ops):
+    if step is None or step < 1:
+        return False
+    if not any(isinstance(op, _DOTS) for op in loop.body.block.ops) and not _is_recurrence(loop):
         return False
     return not any(
         isinstance(op, _WAITS_FOR_OTHERS)
@@ -90,6 +93,31 @@ def _has_dots(loop: scf.ForOp) -> bool:
         or (isinstance(op, tile.AtomicRMWOp) and op.result.first_use is not None)
         for op in loop.body.walk()
     )
+
+
+def _is_recurrence(loop: scf.ForOp) -> bool:
+    """Whether a reduction needs a tile that the same reduction of the preceding iteration has made (forward
+    substitution, states of linear attention): nothing of an iteration overlaps with the next one by itself."""
+    body, end = loop.body.block, end_of(loop.body.block)
+    for op in body.ops:
+        if isinstance(op, tile.ReduceOp):
+            made = {*_forward(op.results)}
+            carried = [a for a in body.args[1:] if end.operands[a.index - 1] in made]
+            if not {*_forward(carried)}.isdisjoint(op.inputs):
+                return True
+    return False
+
+
+def _forward(values: Iterable[SSAValue]) -> dict[SSAValue, None]:
+    """Tiles that operations of a block compute from `values`, and those."""
+    found: dict[SSAValue, None] = {}
+    pending = [v for v in values if tile.is_tile(v)]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found[value] = None
+            pending += [r for use in value.uses for r in use.operation.results if tile.is_tile(r)]
+    return found
 
 
 def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
