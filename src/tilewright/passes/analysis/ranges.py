@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from xdsl.dialects import scf
@@ -22,6 +23,9 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
+
+_MOST_ITERATIONS = 256
+"""Iterations whose distances are looked at one by one."""
 
 
 def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
@@ -60,9 +64,35 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     stride = _per_iteration(loop, start_a, symbols)
     if stride is None or stride == 0:
         return False
+    if _are_interleaved((first, second), loop, distance, stride, symbols):
+        return True
     if stride > 0:
         return distance + stride + low_b > high_a
     return distance + stride + high_b < low_a
+
+
+def _are_interleaved(
+    accesses: tuple[Operation, Operation],
+    loop: scf.ForOp,
+    distance: int,
+    stride: int,
+    symbols: Symbolic,
+) -> bool:
+    """Whether accesses in different iterations lie between each other: the strides of both have a divisor that the
+    distance of no two iterations has (columns of a matrix, one per iteration).
+
+    `distance`, `stride`: elements between the accesses, and by which an iteration advances both.
+    """
+    steps = [constant_int(s) for op in accesses for s, n, _ in dimensions_of(op) if n > 1]
+    known = [step for step in steps if step is not None]
+    low = symbols.facts.bounds(symbols.of(loop.lb))[0]
+    trips = symbols.facts.bounds(symbols.of(loop.ub))[1] - low
+    divisor = gcd(*known)
+    if free_loops(*accesses, loop) or free_loops(*reversed(accesses), loop):
+        return False
+    if len(known) < len(steps) or not divisor or trips > _MOST_ITERATIONS:
+        return False
+    return all((distance + n * stride) % divisor for n in range(1, int(trips)))
 
 
 def _reach(op: Operation) -> tuple[int, int] | None:
