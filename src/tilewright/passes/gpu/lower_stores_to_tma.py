@@ -67,7 +67,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, outermost_in
-from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -305,11 +305,13 @@ class _Storer:
         source = self._source(number)
         if number == 0:
             first = _after_products(op) if self.again else op
+            barrier = _barrier_ahead(first) if self.again and not self.number else None
             if self.number:  # the first store of the group has waited for the previous iteration
                 self._wait_if_rows_overlap()
             elif self.again:  # TMA stores of the previous iteration
-                self._wait_for_iterations(first)
-            insert_before(gpu.BarrierOp.create(), first)
+                self._wait_for_iterations(barrier or first)
+            if barrier is None:
+                insert_before(gpu.BarrierOp.create(), first)
         elif number >= slots and slots < _EARLY_WAIT_SLOTS:
             self._wait(pending=IntegerAttr(slots - 1, i32))
             insert_before(gpu.BarrierOp.create(), op)
@@ -424,6 +426,28 @@ def _after_products(op: Operation) -> Operation:
             break
         place = before
     return place
+
+
+def _barrier_ahead(op: Operation) -> gpu.BarrierOp | None:
+    """Return the barrier in front of `op` if there is nothing but the issue of copies in between: it serves both."""
+    before = op.prev_op
+    while before is not None and not isinstance(before, gpu.BarrierOp):
+        issues = (gpu.TmaLoadOp, gpu.MbarrierArriveExpectTxOp, scf.YieldOp)
+        inside = [o for o in before.walk() if o is not before] if before.regions else []
+        if before.regions and not (
+            isinstance(before, scf.IfOp)
+            and all(isinstance(o, issues) or is_pure(o) for o in inside)
+        ):
+            return None
+        if not before.regions and not isinstance(before, gpu.ElectOp) and not _is_scalar(before):
+            return None
+        before = before.prev_op
+    return before
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether an operation computes scalars of scalars."""
+    return is_pure(op) and not any(tile.is_tile(v) for v in (*op.operands, *op.results))
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
