@@ -206,15 +206,14 @@ _WARPS_WITH_ALL_REGISTERS = 8
 
 
 def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> Options | None:
-    """Options with as many warps as an SM has registers for, or None if no more than requested or not applicable.
+    """Options with as many warps as an SM has registers for and dots have parts, or None if no more than requested or
+    not applicable.
 
     Requires a kernel with dots on an NVIDIA GPU. `num_warps` does not affect semantics, so results are the same."""
-    more = options.num_warps < _WARPS_WITH_ALL_REGISTERS
-    if machine.family != "nvidia" or not more or options.num_ctas > 1:
+    if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
         return None
-    if options.maxnreg is not None or not _shares_dots(module):
-        return None
-    return replace(options, num_warps=_WARPS_WITH_ALL_REGISTERS)
+    warps = min(_WARPS_WITH_ALL_REGISTERS, _warps_that_share_dots(module))
+    return replace(options, num_warps=warps) if warps > options.num_warps else None
 
 
 def _carries_too_much(module: Any, options: Options) -> bool:
@@ -236,17 +235,21 @@ def _carries_too_much(module: Any, options: Options) -> bool:
     )
 
 
-def _shares_dots(module: Any) -> bool:
-    """Whether a kernel has dots, which any number of warps can share, and no impure inline assembly.
+_ROWS, _COLUMNS = 16, 8
+"""Of the part of a dot's result that one warp computes at once."""
 
-    Such assembly may depend on the number of threads.
-    """
+
+def _warps_that_share_dots(module: Any) -> int:
+    """The number of warps that have a part in every dot of a kernel; 0 without dots, and with impure inline assembly,
+    which may depend on the number of threads."""
     from tilewright.dialects import tile
     from tilewright.passes.analysis.effects import is_pure
 
     ops = list(module.walk())
     counts = any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in ops)
-    return not counts and any(isinstance(op, tile.DotOp) for op in ops)
+    shapes = [tile.shape_of(op.result)[-2:] for op in ops if isinstance(op, tile.DotOp)]
+    parts = min((max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes), default=0)
+    return 0 if counts or not parts else 1 << (parts.bit_length() - 1)
 
 
 def _told_warps(why: str, wanted: Options, taken: Options) -> str:
