@@ -28,6 +28,7 @@ are in layouts that its lowering takes as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
@@ -58,7 +59,9 @@ from tilewright.targets import TargetInfo
 
 WARPS = "gpu.num_warps"
 _FEW_LOADS = 4
-"""Loads per thread of a row or column that is loaded again for another layout."""
+"""Loads per thread of a row or column that is made again for another layout."""
+_DEEPEST = 8
+"""Operations one after another that make such a row or column."""
 _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 """Conversions whose operands take fewer bytes than their results."""
 _KEPT_REGISTERS = 16
@@ -280,7 +283,7 @@ class _Assigner:
             and (_is_accumulator(value, user) or not _is_loaded_operand(op.operands[0], user))
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
-        if isinstance(op, Operation) and self._loads_again(value, layout):
+        if isinstance(op, Operation) and self._makes_again(value, layout):
             if isinstance(op, tile.LoadViewOp):
                 user = op.next_op or op
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
@@ -316,23 +319,26 @@ class _Assigner:
             for v in op.operands
         )
 
-    def _loads_again(self, value: SSAValue, layout: Layout) -> bool:
-        """Whether a row or column is loaded where it is wanted, in few instructions, instead of passing through shared
-        memory: caches serve the threads that want the same elements."""
-        op = value.owner
-        if layout.rank != 1 or not isinstance(op, Operation) or num_ctas_of(op) > 1:
+    def _makes_again(self, value: SSAValue, layout: Layout, depth: int = 0) -> bool:
+        """Whether a row or column is loaded and computed where it is wanted, in few instructions, instead of passing
+        through shared memory: caches serve the threads that want the same elements."""
+        op, shape = value.owner, layout.shape
+        if not isinstance(op, Operation) or prod(shape) != max(shape) or num_ctas_of(op) > 1:
             return False
         if isinstance(op, tile.LoadViewOp):
-            if any(tile.is_tile(v) for v in op.operands):
+            if layout.rank != 1 or any(tile.is_tile(v) for v in op.operands):
                 return False
             size = tile.element_bytes(tile.element_of(value))
             most = 1 if contiguous_dim(op) is None else max(1, 16 // size)
             run = layout.num_consecutive(0, most)
             return layout.registers_per_thread <= _FEW_LOADS * run
-        if not is_pure_elementwise(op):
+        source = source_layout(op, layout) if type(op) in REMAPS else layout
+        if source is None or not (type(op) in REMAPS or is_pure_elementwise(op)):
             return False
-        tiles = [v for v in op.operands if tile.is_tile(v) and not self.homes.is_free(v)]
-        return len(tiles) == 1 and self._loads_again(tiles[0], layout)
+        return depth < _DEEPEST and all(
+            not tile.is_tile(v) or self.homes.is_free(v) or self._makes_again(v, source, depth + 1)
+            for v in op.operands
+        )
 
     @staticmethod
     def _converts_once(source: SSAValue, layout: Layout) -> bool:
@@ -421,6 +427,8 @@ def _as_good(op: tile.StoreViewOp | tile.StoreOp, home: Layout, best: Layout) ->
         return isinstance(op, tile.StoreOp) or accesses_as_well(op, op.value, home, best)
     if home.replicated("lanes") and not best.replicated("lanes"):
         return False
+    if home.rank == 1 and home.registers_per_thread <= _FEW_LOADS:
+        return True  # elements go one by one, whoever has them
     runs = [best.num_consecutive(d, WIDEST) for d in range(best.rank)]
     dim = max(reversed(range(best.rank)), key=lambda d: runs[d])
     run = home.num_consecutive(dim, WIDEST)
