@@ -100,3 +100,57 @@ func.func @factors(%a: tensor<64x16xf16>, %b: tensor<16x64xf16>, %x: tensor<64xf
   tile.store %q, %r : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
   func.return
 }
+// -----
+// RUN: assign-layouts
+// A count of lanes that a loop carries has the layout of the sums beside it.
+// CHECK-LABEL: @counted
+func.func @counted(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %trips: i64, %n: i32) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: scf.for {{.+}} -> (tensor<256xi32, "256 r[1 2 4] l[8 16 32 64 128] w[]">, tensor<256xf32, "256 r[1 2 4] l[8 16 32 64 128] w[]">)
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %f = arith.constant 0.0 : f32
+  %c = arith.constant 0 : i32
+  %sums = tile.splat %f : f32 to tensor<256xf32>
+  %counts = tile.splat %c : i32 to tensor<256xi32>
+  %r = tile.arange 0 : i32, 256 : i32 : tensor<256xi32>
+  %l = tile.splat %n : i32 to tensor<256xi32>
+  %m = tile.cmpi "slt", %r, %l : tensor<256xi32>, tensor<256xi32> to tensor<256xi1>
+  %count, %sum = scf.for %i = %zero to %trips step %one iter_args(%k = %counts, %s = %sums) -> (tensor<256xi32>, tensor<256xf32>) : i64 {
+    %h = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f16> to tensor<256xf16>
+    %x = arith.extf %h : tensor<256xf16> to tensor<256xf32>
+    %t = arith.addf %s, %x : tensor<256xf32>
+    %e = arith.extui %m : tensor<256xi1> to tensor<256xi32>
+    %d = arith.addi %k, %e : tensor<256xi32>
+    scf.yield %d, %t : tensor<256xi32>, tensor<256xf32>
+  }
+  %g = arith.sitofp %count : tensor<256xi32> to tensor<256xf32>
+  %y = arith.divf %sum, %g : tensor<256xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// RUN: assign-layouts
+// Tiles of one shape that a loop carries each keep a layout of their own.
+// CHECK-LABEL: @apart
+func.func @apart(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %trips: i64) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: scf.for {{.+}} -> (tensor<32x32xf32, "32x32 r[0,1 0,2{{.+}}">, tensor<32x32xf32, "32x32 r[1,0 2,0{{.+}}">)
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %wide = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %sums = tile.splat %f : f32 to tensor<32x32xf32>
+  %a, %b = scf.for %i = %zero to %trips step %one iter_args(%s = %sums, %t = %sums) -> (tensor<32x32xf32>, tensor<32x32xf32>) : i64 {
+    %x = tile.load_view %p ["strided", "strided"] strides(%wide, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x32xf32>
+    %y = tile.load_view %p ["strided", "strided"] strides(%one, %wide) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x32xf32>
+    %c = arith.addf %s, %x : tensor<32x32xf32>
+    %d = arith.addf %t, %y : tensor<32x32xf32>
+    scf.yield %c, %d : tensor<32x32xf32>, tensor<32x32xf32>
+  }
+  tile.store_view %a, %q ["strided", "strided"] strides(%wide, %one) {limited = array<i64>} : tensor<32x32xf32>, !tile.ptr<f32>
+  tile.store_view %b, %q ["strided", "strided"] strides(%one, %wide) {limited = array<i64>} : tensor<32x32xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -110,6 +110,8 @@ class _Assigner:
 
     def _walk(self, block: Block) -> None:
         for op in list(block.ops):
+            if isinstance(op, scf.YieldOp | scf.ConditionOp):
+                continue  # each of its tiles has a layout of its own, that of the operation around
             if not op.regions:
                 self._visit(op)
                 continue

@@ -255,9 +255,16 @@ class AnchorLayouts:
                 yielded = self.of(end_of(body).operands[position_of(result, op.results)])
                 self._homes[arg] = yielded or self._homes[arg]
         self._open_loops -= 1
+        args = [arg for _, arg, _ in carried]
         for _, arg, result in carried:
-            self._homes[arg] = self._homes[result] = self._homes[arg] or self._fallback(arg)
+            home = self._homes[arg] or self._of_another(arg, args) or self._fallback(arg)
+            self._homes[arg] = self._homes[result] = home
         self._block(body)
+
+    def _of_another(self, value: SSAValue, others: list[SSAValue]) -> Layout | None:
+        """The home of a tile of the same shape that a loop carries with `value` (a count with sums)."""
+        same = (v for v in others if tile.shape_of(v) == tile.shape_of(value))
+        return next((h for v in same if (h := self._homes.get(v)) is not None), None)
 
     def _if(self, op: scf.IfOp) -> None:
         for region in op.regions:
