@@ -154,3 +154,24 @@ func.func @apart(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.pt
   tile.store_view %b, %q ["strided", "strided"] strides(%one, %wide) {limited = array<i64>} : tensor<32x32xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// RUN: assign-layouts
+// Loads of 2 and of 4 bytes that are multiplied: 8 elements a thread of both, nothing is moved. Others keep 16 bytes.
+// CHECK-LABEL: @mixed
+func.func @mixed(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %w: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %o: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %h = tile.load_view{{.+}} "4096 r[1 2 4 1024 2048]
+  // CHECK: %v = tile.load_view{{.+}} "4096 r[1 2 4 1024 2048]
+  // CHECK: %u = tile.load_view{{.+}} "4096 r[1 2 512 1024 2048]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %h = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f16> to tensor<4096xf16>
+  %x = arith.extf %h : tensor<4096xf16> to tensor<4096xf32>
+  %v = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<4096xf32>
+  %y = arith.mulf %x, %v : tensor<4096xf32>
+  %z = arith.truncf %y : tensor<4096xf32> to tensor<4096xf16>
+  tile.store_view %z, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf16>, !tile.ptr<f16>
+  %u = tile.load_view %o ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<4096xf32>
+  tile.store_view %u, %o ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
+  func.return
+}

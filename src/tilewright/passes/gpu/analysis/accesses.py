@@ -185,19 +185,19 @@ def _factors(offset: SSAValue) -> list[SSAValue]:
     return _factors(op.operands[0]) if isinstance(op, arith.ExtSIOp | arith.ExtUIOp) else [offset]
 
 
-def access_layout(op: Operation, known: Facts, warps: int) -> Layout:
-    """The layout in which `op` is done with the fewest and widest memory transactions."""
+def access_layout(op: Operation, known: Facts, warps: int, run: int | None = None) -> Layout:
+    """The layout in which `op` is done with the fewest and widest memory transactions, or that with a given `run`
+    of each thread along the contiguous dimension."""
     shape = tile.shape_of(tile_of(op))
     order = list(reversed(range(len(shape))))
-    run = 1
     dim = contiguous_dim(op) if isinstance(op, View) else None
     if dim is not None and isinstance(op, View):
         order.remove(dim)
         order.insert(0, dim)
-        run = run_length(op, known)
+        run = run or run_length(op, known)
     elif len(shape) > 1:
         order = list(lane_order(op, known))
-    share = max(1, prod(shape) // (32 * warps))
+    run, share = run or 1, max(1, prod(shape) // (32 * warps))
     while run > share:
         run //= 2
     return blocked(shape, warps, run, tuple(order))

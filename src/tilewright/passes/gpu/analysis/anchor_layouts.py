@@ -24,6 +24,7 @@ from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import (
+    WIDEST,
     View,
     access_layout,
     accessed,
@@ -74,7 +75,7 @@ class AnchorLayouts:
         around = self._gathers.accesses.get(op)
         if around is not None and is_gather(op):
             return around
-        best = access_layout(op, self.known, self.warps)
+        best = access_layout(op, self.known, self.warps, self._common_run(op))
         if around is None or not isinstance(op, View):
             return best
         return around if accesses_as_well(op, accessed(op), around, best) else best
@@ -182,6 +183,26 @@ class AnchorLayouts:
                 )
             ] * 2
         return self._alike(op, tiles)
+
+    def _common_run(self, op: Operation) -> int | None:
+        """The run of a load that element-wise operations combine with loads of other types: that of the one with the
+        smallest elements, as long as a thread has no more than 32 bytes of any (two accesses, but no conversion)."""
+        if not isinstance(op, tile.LoadViewOp) or contiguous_dim(op) is None:
+            return None
+
+        def following(value: SSAValue) -> list[SSAValue]:
+            return [v for v in _operands(value) + _results(value) if not self.is_free(v)]
+
+        found = _lane_by_lane(op.result, following)
+        if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
+            return None
+        loads = [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
+        beside = [o for o in loads if contiguous_dim(o) == contiguous_dim(op)]
+        runs = {run_length(o, self.known) for o in beside}
+        if len(runs) < 2:
+            return None
+        widest = max(tile.element_bytes(tile.element_of(o.result)) for o in beside)
+        return max(min(runs), min(max(runs), 2 * WIDEST // widest))
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with.
