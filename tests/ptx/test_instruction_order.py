@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+from llvmlite import ir
 from tests.ptx.launch import run_ptx
 from tests.run_on_copies import run_on_copies
 
@@ -10,6 +11,7 @@ import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.lower import instruction_order
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
@@ -69,3 +71,28 @@ def test_what_is_reduced_is_consumed_load_by_load():
 def test_loads_come_before_stores():
     """A load behind a store would wait for it: what is stored is all there in front of the first store."""
     assert re.fullmatch("(l{16}g{32}s{8})+", kinds(compiled(difference)))
+
+
+def test_results_that_nobody_uses_are_not_live():
+    """Chains without users go, also where a phi of another block or a store uses parts of them."""
+    word = ir.IntType(32)
+    function = ir.Function(
+        ir.Module(), ir.FunctionType(ir.VoidType(), [word, word.as_pointer()]), "f"
+    )
+    value, pointer = function.args
+    entry, end = function.append_basic_block(), function.append_basic_block()
+    b = ir.IRBuilder(entry)
+    stored, carried = b.add(value, value), b.mul(value, value)
+    b.xor(b.sub(stored, value), carried)
+    b.load(pointer)
+    b.store(stored, pointer)
+    b.branch(end)
+    b = ir.IRBuilder(end)
+    phi = b.phi(word)
+    phi.add_incoming(carried, entry)
+    b.store(phi, pointer)
+    b.or_(phi, value)
+    b.ret_void()
+    instruction_order._remove_dead(function.blocks)
+    names = [[i.opname for i in block.instructions] for block in function.blocks]
+    assert names == [["add", "mul", "load", "store", "br"], ["phi", "store", "ret void"]]

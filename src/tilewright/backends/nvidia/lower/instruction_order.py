@@ -11,6 +11,7 @@ loads right before their first use, if that lowers the estimated peak of live re
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -49,6 +50,7 @@ def lower_register_peaks(gen: KernelCodegen) -> int:
 
     Returns the most bytes that a thread loads between two instructions with side effects.
     """
+    _remove_dead(gen.function.blocks)
     blocks = [(block, _segments(block, gen.held)) for block in gen.function.blocks]
     loaded_bytes = max(_loaded_bytes(segment) for _, s in blocks for segment, _ in s)
     if ORDER_INSTRUCTIONS not in gen.source.attributes:
@@ -64,6 +66,30 @@ def lower_register_peaks(gen: KernelCodegen) -> int:
             )
         block.instructions[:] = instructions
     return loaded_bytes
+
+
+def _remove_dead(blocks: list[Any]) -> None:
+    """Remove instructions without side effects whose results nobody uses: they would count as live to the end."""
+    every = [instruction for block in blocks for instruction in block.instructions]
+    uses = Counter(operand for i in every for operand in _operands(i))
+    pending = [i for i in every if not uses[i] and _is_pure(i)]
+    dead: set[Any] = set()
+    while pending:
+        instruction = pending.pop()
+        dead.add(instruction)
+        for operand in _operands(instruction):
+            uses[operand] -= 1
+            if not uses[operand] and isinstance(operand, llvm.Instruction) and _is_pure(operand):
+                pending.append(operand)
+    if dead:
+        for block in blocks:
+            block.instructions[:] = [i for i in block.instructions if i not in dead]
+
+
+def _operands(instruction: Any) -> list[Any]:
+    if isinstance(instruction, llvm.PhiInstr):
+        return [value for value, _ in instruction.incomings]
+    return instruction.operands
 
 
 def _loaded_bytes(segment: list[Any]) -> int:
@@ -175,10 +201,7 @@ def _used_elsewhere(blocks: list[tuple[Any, list[tuple[list[Any], int]]]]) -> se
     found: set[Any] = set()
     for number, (segment, _) in enumerate(every):
         for instruction in segment:
-            operands = instruction.operands
-            if isinstance(instruction, llvm.PhiInstr):
-                operands = [value for value, _ in instruction.incomings]
-            for operand in operands:
+            for operand in _operands(instruction):
                 if where.get(operand, number) != number:
                     found.add(operand)
     return found
