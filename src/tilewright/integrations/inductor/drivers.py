@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,10 @@ class NvidiaDriver(ActiveDriver):
 
     @staticmethod
     def is_active() -> bool:
-        return triton_driver.has_gpu()
+        """Whether torch has a GPU. The CUDA driver cannot be asked: compile workers are forked from a process that has
+        initialized it."""
+        torch = sys.modules.get("torch")
+        return torch is not None and torch.cuda.is_available()
 
 
 @dataclass(frozen=True)

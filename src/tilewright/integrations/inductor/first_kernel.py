@@ -23,9 +23,9 @@ def _softmax(x_ptr: Any, y_ptr: Any, n: Any, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, total / tl.sum(total, 0), tl.arange(0, BLOCK) < n)
 
 
-def compile_for(family: str) -> None:
-    """Compile it for the device of a family of targets, or its default target, past all caches."""
-    machine, options = registry.machine(family), Options()
+def compile_for(target: str) -> None:
+    """Compile it for a target by name, past all caches."""
+    machine, options = registry.machine(target), Options()
     pointer = tl.pointer_type(tl.float32)
     types = {"x_ptr": pointer, "y_ptr": pointer, "n": tl.int32, "BLOCK": tl.constexpr(256)}
     with formats_read_when_used(), compiling_for(machine, options.num_warps):

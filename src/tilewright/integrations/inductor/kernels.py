@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -216,4 +217,6 @@ def _options(given: Mapping[str, Any], on_cpu: bool) -> Options:
     names = ["debug", "enable_fp_fusion"]
     if not on_cpu:
         names += ["num_warps", "num_stages", "num_ctas", "maxnreg"]
-    return launch_options.for_compilation(None, {n: given[n] for n in names if n in given})
+    chosen = launch_options.for_compilation(None, {n: given[n] for n in names if n in given})
+    # as in Triton: Inductor checks indices of most gathers, and launches must not wait for kernels
+    return chosen if on_cpu else replace(chosen, assert_traps=True)

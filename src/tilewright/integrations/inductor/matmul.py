@@ -69,10 +69,14 @@ def tilewright_matmul(a: Any, b: Any, *, out: Any) -> Any:
     return matmul(a, b, out)
 
 
+_choice: list[Any] = []
+"""torch's `ExternKernelChoice` of `tilewright_matmul`; torch 2.11 cannot be asked for it by name."""
+
+
 def _registered(module: Any, extern_kernels: Any) -> Any:
     """`extern_kernels`, which knows our function also where a graph comes from a cache."""
     if not hasattr(extern_kernels, tilewright_matmul.__name__):
-        module.ExternKernelChoice(tilewright_matmul)
+        _choice.append(module.ExternKernelChoice(tilewright_matmul))
     return extern_kernels
 
 
@@ -85,18 +89,31 @@ def _with_generated(module: Any, original: Callable[..., Any]) -> Any:
         graph = sys.modules["torch._inductor.virtualized"].V.graph
         if (
             name in ("mm", "bmm")
-            and layout.device.type == "cpu"
             and choices
-            and _is_tuned()
+            and _takes_generated(layout)
             and not graph.cpp_wrapper
             and len({layout.dtype, *(node.get_dtype() for node in nodes)}) == 1
         ):
-            known = sys.modules[_SELECTION].ExternKernelChoice
-            ours = known.lookup(tilewright_matmul.__name__)
-            choices = [*choices, ours.bind(nodes, layout)]
+            choices = [*choices, _choice[-1].bind(nodes, layout)]
         return original(name, choices, nodes, layout, **more)
 
     return select
+
+
+def _takes_generated(layout: Any) -> bool:
+    """Whether the generated matmul is a candidate for a product with this result.
+
+    On a GPU it multiplies 16-bit floats, and not in graphs that torch records: a product may allocate memory of its own.
+    """
+    if layout.device.type == "cpu":
+        return _is_tuned()
+    from tilewright.integrations.inductor import state
+
+    config = _config()
+    narrow = str(layout.dtype) in ("torch.float16", "torch.bfloat16")
+    tuned = config.max_autotune or config.max_autotune_gemm
+    ours = layout.device.type in state.devices()
+    return bool(ours and narrow and tuned and not config.triton.cudagraphs)
 
 
 # ---- convolutions ------------------------------------------------------------------------------------

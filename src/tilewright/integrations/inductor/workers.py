@@ -29,11 +29,13 @@ def _compiler_loaded(_: Any, original: Callable[[], None]) -> Callable[[], None]
         original()
         from tilewright.integrations.inductor import state
         from tilewright.integrations.inductor.first_kernel import compile_for
+        from tilewright.targets import nvidia
 
-        families = {"cpu": "cpu", "cuda": "nvidia"}
-        for device in sorted(state.devices() or families):
+        # not the GPU's own target: a forked process cannot use a CUDA driver that was initialized before
+        targets = {"cpu": "cpu", "cuda": nvidia.DEFAULT}
+        for device in sorted(state.devices() or targets):
             with contextlib.suppress(Exception):  # a worker reports what prevents compilation
-                compile_for(families[device])
+                compile_for(targets[device])
 
     return pre_fork_setup
 
