@@ -185,6 +185,9 @@ class Options:
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
     debug: bool = False
+    assert_traps: bool = False
+    """On a GPU: a failed assertion ends the kernel and invalidates the CUDA context, as `assert` in CUDA, instead of
+    being recorded for the launch, which waits for the kernel then."""
     disable: tuple[str, ...] = ()
     """Names of passes to leave out."""
     check: tuple[str, ...] = ()

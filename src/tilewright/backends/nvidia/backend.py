@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Attribute
 
 from tilewright.backends.arguments import launch_arguments
@@ -15,6 +15,7 @@ from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, 
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.backends.nvidia.assemble import Assembler
 from tilewright.backends.nvidia.codegen import emit_module
+from tilewright.backends.nvidia.lower.output import ASSERT_TRAPS
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
@@ -91,7 +92,8 @@ class NvidiaBackend(LoweringBackend):
         numbers = {WARPS: options.num_warps * blocks, STAGES: options.num_stages}
         if blocks > 1:
             numbers[BLOCKS] = blocks
-        return {name: IntegerAttr(number, i32) for name, number in numbers.items()}
+        facts: dict[str, Attribute] = {n: IntegerAttr(number, i32) for n, number in numbers.items()}
+        return {**facts, ASSERT_TRAPS: UnitAttr()} if options.assert_traps else facts
 
 
 def _emitted(

@@ -87,7 +87,7 @@ class KernelCodegen:
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
         self.warps = warps_of(function)
         kinds = {type(op) for op in function.walk()}
-        self.has_asserts = tile.AssertOp in kinds
+        self.records_asserts = tile.AssertOp in kinds and not output.traps(function)
         self.known = Facts()
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
@@ -135,12 +135,12 @@ class KernelCodegen:
         self.cluster_exchanges = ClusterExchanges(self)
 
     def _declare(self) -> Any:
-        """The entry: one parameter an argument, then the fault record if there are asserts."""
+        """The entry: one parameter an argument, then the fault record if asserts write it."""
         args = self.source.body.block.args
         kinds = [llvm_type(a.type) for a in args]
         kinds = [I8 if isinstance(k, ir.IntType) and k.width == 1 else k for k in kinds]
         kinds += [PTR] * len(self.maps.recipes)
-        if self.has_asserts:
+        if self.records_asserts:
             kinds.append(PTR)
         kind = ir.FunctionType(ir.VoidType(), kinds)
         function = KernelFunction(self.module, kind, self.source.sym_name.data)
@@ -154,7 +154,7 @@ class KernelCodegen:
         start = self.builder.block
         for arg, value in zip(block.args, self.function.args, strict=False):
             self._argument(arg, value)
-        if self.has_asserts:
+        if self.records_asserts:
             self.fault = self.function.args[-1]
         self.device_maps.begin(self)
         for op in block.ops:

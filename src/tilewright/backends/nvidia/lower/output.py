@@ -1,4 +1,4 @@
-"""Assertions (a record in host memory) and prints (the driver's `vprintf`)."""
+"""Assertions (a record in host memory, or the driver's `__assertfail`) and prints (its `vprintf`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
@@ -21,18 +21,33 @@ if TYPE_CHECKING:
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR = ir.PointerType()
+ASSERT_TRAPS = "gpu.assert_traps"
+"""Attribute of functions whose failed assertions end the kernel."""
+
+
+def traps(function: Operation) -> bool:
+    """Whether failed assertions end the kernel (`ASSERT_TRAPS`)."""
+    return ASSERT_TRAPS in function.attributes
 
 
 def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
-    """The first failing thread claims the record `{i64 state, i64 program, i64 site}`; all go on."""
+    """The first failing thread claims the record `{i64 state, i64 program, i64 site}`, and all go on; or all that
+    fail call `__assertfail`, which does not return."""
     b = gen.builder
     site = len(gen.asserts)
     where = source_location(op.location)
     at = (where.file, where.line, where.column) if where is not None else ("", 0, 0)
-    gen.asserts.append(AssertSite(_text(op.message), *at))
     good: Value = ir.Constant(I1, 1)
     for part in gen.parts(op.condition):
         good = b.and_(good, part)
+    if not gen.records_asserts:
+        with b.if_then(b.not_(good), likely=False):
+            texts = [_string(gen, t) for t in (_text(op.message), at[0], gen.function.name)]
+            kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I32, PTR, I64])
+            given = [*texts[:2], ir.Constant(I32, at[1]), texts[2], ir.Constant(I64, 1)]
+            b.call(gen.declare("__assertfail", kind), given)
+        return
+    gen.asserts.append(AssertSite(_text(op.message), *at))
     with b.if_then(b.not_(good), likely=False):
         state = b.ptrtoint(gen.fault, I64)
         text = "atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;"
@@ -120,11 +135,7 @@ def _printable(
 def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
     """Call the driver's `vprintf`, whose arguments lie one after another, each aligned to its size."""
     b = gen.builder
-    data = bytearray(text.encode() + b"\0")
-    kind = ir.ArrayType(I8, len(data))
-    string: Value = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
-    string.global_constant, string.linkage = True, "internal"
-    string.initializer, string.type = ir.Constant(kind, data), PTR
+    string = _string(gen, text)
     offsets, end = [], 0
     for value in values:
         size = 8 if value.type in (I64, ir.DoubleType()) else 4
@@ -137,3 +148,13 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
         b.store(value, slot, align=4)
     fn = gen.declare("vprintf", ir.FunctionType(I32, [PTR, PTR]))
     b.call(fn, [string, space])
+
+
+def _string(gen: KernelCodegen, text: str) -> Value:
+    """The address of a constant string."""
+    data = bytearray(text.encode() + b"\0")
+    kind = ir.ArrayType(I8, len(data))
+    string: Value = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
+    string.global_constant, string.linkage = True, "internal"
+    string.initializer, string.type = ir.Constant(kind, data), PTR
+    return string

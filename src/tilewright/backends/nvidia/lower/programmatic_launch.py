@@ -35,7 +35,7 @@ class ProgrammaticLaunch:
         self.lets: Operation | None = None
         whole = (
             gen.blocks == gen.cluster == 1
-            and not gen.has_asserts
+            and not gen.records_asserts
             and not gen.device_maps
             and gen.target.has(Feature.PROGRAMMATIC_LAUNCH)
         )
