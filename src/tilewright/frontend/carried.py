@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +52,19 @@ def needed_change(inside: Any, end: Any) -> Any:
 
 def last_assignment(loop: ast.stmt, name: str) -> ast.stmt:
     """The last statement of a loop that assigns `name`, for error messages; else the loop."""
-    found = loop
+    return _last_assignments(loop).get(name, loop)
+
+
+@functools.lru_cache(maxsize=16)
+def _last_assignments(loop: ast.AST) -> dict[str, ast.stmt]:
+    """The last statement that assigns each name."""
+    found: dict[str, ast.stmt] = {}
     for node in ast.walk(loop):
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-            if name in names and (found is loop or node.lineno > found.lineno):
-                found = node
+            for name in {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}:
+                if name not in found or node.lineno > found[name].lineno:
+                    found[name] = node
     return found
 
 

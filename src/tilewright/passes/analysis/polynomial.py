@@ -41,7 +41,8 @@ class Polynomial:
     @staticmethod
     def of(terms: dict[Monomial, int]) -> Polynomial:
         kept = [(m, c) for m, c in terms.items() if c]
-        kept.sort(key=lambda item: tuple(leaf.order for leaf in item[0]))
+        if len(kept) > 1:
+            kept.sort(key=lambda item: [leaf.order for leaf in item[0]])
         return Polynomial(tuple(kept))
 
     @staticmethod
@@ -79,7 +80,7 @@ class Polynomial:
         total: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
-                m = tuple(sorted(m1 + m2, key=lambda leaf: leaf.order))
+                m = _product(m1, m2)
                 total[m] = total.get(m, 0) + c1 * c2
         return Polynomial.of(total)
 
@@ -115,6 +116,12 @@ class Polynomial:
             else:
                 total = (emitter.sub if subtract else emitter.add)(total, product)
         return emitter.constant(0, i64) if total is None else total
+
+
+def _product(one: Monomial, other: Monomial) -> Monomial:
+    if not one or not other:
+        return one or other
+    return tuple(sorted(one + other, key=lambda leaf: leaf.order))
 
 
 def _depth(monomial: Monomial) -> int:

@@ -126,15 +126,14 @@ class SharedAllocation:
         self._places: dict[SSAValue, tuple[int, int]] = {}
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
-        buffers: list[SSAValue] = [
-            op.result for op in function.walk() if type(op) is gpu.LocalAllocOp
-        ]
+        ops = list(function.walk())
+        buffers: list[SSAValue] = [op.result for op in ops if type(op) is gpu.LocalAllocOp]
         for buffer in buffers:
             self._note(buffer)
-        self._place_all(function, buffers)
+        self._place_all(ops, buffers)
         end = self.end
         self._mbarriers = (end, end)
-        for op in function.walk():
+        for op in ops:
             if type(op) is gpu.MbarrierInitOp:
                 kind: Any = op.result.type
                 self._note(op.result)
@@ -147,7 +146,7 @@ class SharedAllocation:
         uses = [self._top(op) for op in buffer_users(value)]
         self._first[value], self._last[value] = min(uses, default=0), max(uses, default=-1)
 
-    def _place_all(self, function: FuncOp, buffers: list[SSAValue]) -> None:
+    def _place_all(self, ops: list[Operation], buffers: list[SSAValue]) -> None:
         """Place the buffers that are live to the end of the program, then the others in the order of their first use,
         or, if that takes fewer bytes, the largest first."""
         released = [b for b in buffers if self._lifetimes.is_deallocated(b)]
@@ -156,7 +155,7 @@ class SharedAllocation:
                 self._put(buffer, buffer_bytes(buffer))
         if not released:
             return
-        order = {op: i for i, op in enumerate(function.walk())}
+        order = {op: i for i, op in enumerate(ops)}
         first = {b: min(order[op] for op in buffer_users(b)) for b in released}
         fixed, plans = dict(self._places), list[dict[SSAValue, tuple[int, int]]]()
         for key in (first.__getitem__, lambda b: (-buffer_bytes(b), first[b])):
