@@ -366,3 +366,28 @@ def test_one_dimension(n: int) -> None:
     np.testing.assert_allclose(o[3 : 3 + n], w.cumsum(), rtol=1e-5, atol=2e-4)
     e = np.exp(w - w.max())
     np.testing.assert_allclose(o[3 + n :], e / e.sum(), rtol=1e-5)
+
+
+@tw.jit
+def topk_kernel(x_ptr, o_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, lanes = tl.arange(0, M)[:, None], tl.arange(0, N)
+    x = tl.load(x_ptr + rows * N + lanes)
+    to = o_ptr + rows * K + tl.arange(0, K)
+    tl.store(to, tl.topk(x, K))
+    tl.store(to + M * K, tl.topk(x, K, descending=False))
+
+
+@pytest.mark.parametrize(("rows", "extent", "k"), [(1, 64, 4), (4, 32, 16), (2, 128, 128)])
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("u2", "i4", "i8", "f2", "f4")], ids=str)
+def test_topk(dtype: np.dtype, rows: int, extent: int, k: int) -> None:
+    """With equal elements, and with the values that stand for chosen ones."""
+    x = values((rows, extent), dtype)
+    x[:, 1::3] = x[:, :1]
+    if dtype.kind == "f":
+        x[:, -3:], x[:, -4] = -np.inf, np.inf
+    else:
+        x[:, -3:], x[:, -4] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    out = np.zeros((2, rows, k), dtype)
+    topk_kernel[(1,)](x, out, rows, extent, k)
+    rising = np.sort(x, -1)
+    assert (out == np.stack([rising[:, ::-1][:, :k], rising[:, :k]])).all()

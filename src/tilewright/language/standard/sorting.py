@@ -1,7 +1,8 @@
 """Sorting along the last dimension by a bitonic network.
 
 A network compares elements whose flat indices differ in one bit. `reshape` to `[rows, 2, stride]`
-brings such pairs together, so that a stage is a handful of whole-tile operations.
+brings such pairs together, so that a stage is a handful of whole-tile operations. A few of the largest elements are found one by one
+on a CPU, where a reduction is a loop over vectors and exchanges between neighbours are not.
 """
 
 # Written in the kernel language, whose constexpr annotations are no Python types:
@@ -10,10 +11,15 @@ brings such pairs together, so that a stage is a handful of whole-tile operation
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tilewright.language import core as tl
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.language.target_info import is_cpu
+
+_MOST_SELECTED = 64
+"""Elements that `topk` finds one by one on a CPU."""
 
 
 @KernelFunction
@@ -72,8 +78,44 @@ def sort(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> 
     return x
 
 
+def _beyond(dtype: Any, descending: bool) -> float:
+    """The value of `dtype` that is chosen after all others."""
+    if dtype.is_floating():
+        return -math.inf if descending else math.inf
+    bits = dtype.primitive_bitwidth
+    if dtype.is_int_unsigned():
+        return 0 if descending else (1 << bits) - 1
+    return -(1 << bits - 1) if descending else (1 << bits - 1) - 1
+
+
 @KernelFunction
 def topk(x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.constexpr = True) -> Any:
     """The `k` largest elements (smallest, unless `descending`) along the last dimension, in order."""
     tl.static_assert(k <= x.shape[-1], "topk: k is larger than the last dimension")
+    tl.static_assert(
+        dim is None or dim == len(x.shape) - 1 or dim == -1, "only the last dimension is sorted"
+    )
+    if is_cpu() and k <= _MOST_SELECTED and x.dtype.primitive_bitwidth >= 16:
+        return _select(x, k, descending)
     return sort(x, dim, descending)[..., :k]
+
+
+@KernelFunction
+def _select(x: Any, k: tl.constexpr, descending: tl.constexpr) -> Any:
+    """`topk` by reductions along contiguous memory, each of which finds one element."""
+    extent: tl.constexpr = x.shape[-1]
+    rows: tl.constexpr = x.numel // extent
+    size: tl.constexpr = 1 << (k - 1).bit_length()
+    shape: tl.constexpr = x.shape[:-1]
+    used: tl.constexpr = _beyond(x.dtype, descending)
+    x = tl.reshape(x, [rows, extent])
+    found = tl.zeros([rows, size], x.dtype)
+    for place in range(k):
+        if descending:
+            value, index = tl.max(x, 1, return_indices=True)
+        else:
+            value, index = tl.min(x, 1, return_indices=True)
+        value = value.to(x.dtype)
+        found = tl.where(tl.arange(0, size)[None, :] == place, value[:, None], found)
+        x = tl.where(tl.arange(0, extent)[None, :] == index[:, None], used, x)
+    return tl.reshape(found[:, :k], [*shape, k])
