@@ -281,7 +281,7 @@ class VectorLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class VectorStoreOp(IRDLOperation):
-    """Contiguous lanes to `pointer + offset` (elements)."""
+    """Contiguous lanes to `pointer + offset` (elements); past the caches if `nontemporal`, which takes no mask."""
 
     name = "cpu.vector_store"
     pointer = operand_def(PtrType)
@@ -289,6 +289,7 @@ class VectorStoreOp(IRDLOperation):
     value = operand_def()
     mask = opt_operand_def()
     alignment = prop_def(IntegerAttr)
+    nontemporal = opt_prop_def(IntegerAttr)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$pointer `[` $offset `]` `,` $value (`mask` $mask^ `:` type($mask))?"

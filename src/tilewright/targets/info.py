@@ -97,6 +97,8 @@ class TargetInfo:
     """Threads per launch on a CPU, SMs of a GPU. Generated code does not depend on it."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    l3_bytes: int = 0
+    """The last cache of a CPU, which its cores share; 0: unknown."""
     shared_bytes: int = 0
     """Maximum shared memory per CTA."""
     max_registers: int = 0

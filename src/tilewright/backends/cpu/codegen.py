@@ -61,6 +61,8 @@ class KernelCodegen:
         for name, arg in zip(("args", "first", "last", "thread"), self.function.args, strict=True):
             arg.name = name
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.streams = False
+        """Whether there are non-temporal stores."""
         self.places: InstructionPlaces | None = None
         """Records the origin of instructions, if requested."""
 
@@ -132,6 +134,9 @@ class KernelCodegen:
 
 
 def _return(gen: KernelCodegen, op: Operation) -> None:
+    if gen.streams and gen.target.triple.startswith("x86_64"):  # these are ordered by no barrier
+        fence = memory.intrinsic(gen.module, "llvm.x86.sse.sfence", ir.VoidType(), [])
+        gen.builder.call(fence, [])
     gen.builder.ret(ir.Constant(I32, 0))
 
 

@@ -101,6 +101,7 @@ def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) 
         cores=threads or cores,
         l1_bytes=_cache_bytes(1, 32 << 10),
         l2_bytes=_cache_bytes(2, 1 << 20),
+        l3_bytes=_cache_bytes(3, 0),
     )
 
 

@@ -50,6 +50,7 @@ from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
+from tilewright.passes.cpu.nest.streaming import streaming_stores
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
 
@@ -275,7 +276,8 @@ class _Lowering:
         self, op: cpu.FusionGroupOp, emit: Emitter, shape: Shape, compact: bool
     ) -> list[SSAValue]:
         limits, wraps = _bounds(op)
-        body = Body(emit, Facts(), self.addresses)
+        streams = {} if compact else streaming_stores(op, emit, self.target)
+        body = Body(emit, Facts(streams=streams), self.addresses)
         dead = self.dead
         if compact or not self.split_bounds or not (limits or wraps):
             return Nest(op, shape, None, dead).build(body)
@@ -291,7 +293,8 @@ class _Lowering:
             full = emit.both(full, emit.at_least(limit, extent))
         for start, size, extent in wraps:
             full = emit.both(full, _fits(emit, start, size, extent))
-        facts = Facts(frozenset(limits), frozenset((start, size) for start, size, _ in wraps))
+        unwrapped_pairs = frozenset((start, size) for start, size, _ in wraps)
+        facts = Facts(frozenset(limits), unwrapped_pairs, streams)
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
         for (limit, _), extent in limits.items():
             whole.add(in_range(self.name, [limit], extent))

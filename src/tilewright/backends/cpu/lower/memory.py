@@ -122,7 +122,10 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
     pointer = _pointer(gen, op.pointer, op.offset)
     align = op.alignment.value.data
     if op.mask is None:
-        gen.builder.store(value, pointer, align=align)
+        made = gen.builder.store(value, pointer, align=align)
+        if op.nontemporal is not None:
+            made.set_metadata("nontemporal", gen.module.add_metadata([ir.Constant(I32, 1)]))
+            gen.streams = True
         return
     name = f"llvm.masked.store.{type_name(value.type)}.p0"
     mask_type = ir.VectorType(I1, lanes)

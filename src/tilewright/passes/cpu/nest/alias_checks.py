@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
@@ -98,6 +99,7 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
                 ranges[each] = _byte_range(emit, each)
         (low_a, high_a, base_a), (low_b, high_b, base_b) = ranges[access], ranges[store]
         apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
+        apart = emit.either(apart, _rows_alternate(emit, access, store, base_a, base_b))
         if same is not False:
             same = emit.both(same, emit.compare("eq", base_a, base_b))
             for x, y in zip(access.strides, store.strides, strict=True):
@@ -105,6 +107,30 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
                     same = emit.both(same, emit.compare("eq", x, y))
         safe = emit.both(safe, emit.either(apart, same))
     return emit.condition(safe)
+
+
+def _rows_alternate(
+    emit: Emitter, access: View, store: View, base_a: SSAValue, base_b: SSAValue
+) -> bool | SSAValue:
+    """Whether rows of one access lie between those of the other: halves of a last dimension, stored one by one.
+
+    Rows of C bytes, S bytes apart in both, do not meet if the bases differ by at least C and at most S - C modulo S.
+    """
+    shape = tile.shape_of(_accessed(access))
+    dims = [d for d, extent in enumerate(shape) if extent > 1]
+    strides = [constant_of(access.strides[d]) for d in dims]
+    if len(dims) != 2 or strides[1] != 1 or not _comparable(access, store):
+        return False
+    if [constant_of(store.strides[d]) for d in dims] != strides:
+        return False
+    size = element_bytes(_element(access))
+    row, step = shape[dims[1]] * size, (strides[0] or 0) * size
+    if step < 2 * row:
+        return False
+    between = emit.binary(arith.SubiOp, base_b, base_a)
+    within = emit.binary(arith.RemSIOp, between, emit.constant(step, i64))
+    beyond = emit.select(emit.less(within, 0), emit.plus(within, step), within)
+    return emit.both(emit.at_least(beyond, row), emit.compare("sle", beyond, step - row))
 
 
 def _comparable(access: View, store: View) -> bool:

@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -15,8 +15,10 @@ from tilewright.passes.analysis.remarks import no_contiguous_dim, report_missed
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
+from tilewright.passes.cpu.nest import streaming
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
 from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.masks import Mask, view_mask
 
 if TYPE_CHECKING:
     from tilewright.passes.cpu.nest.values import Body
@@ -28,63 +30,6 @@ _ACCESSES = (
 
 #: how far ahead loads in loops inside the chunk loop fetch
 _CHUNKS_AHEAD = 4
-
-
-# ---- masks --------------------------------------------------------------------------------------
-
-
-class Mask:
-    """Which lanes of a chunk are live: all, by a count, or by a vector (or scalar) of bits."""
-
-    def __init__(self, count: SSAValue | None, bits: SSAValue | None, lanes: int) -> None:
-        self.count = count
-        self.bits = bits
-        self.lanes = lanes
-
-    def value(self, emit: Emitter) -> SSAValue | None:
-        """The mask operand for a memory operation, None for all lanes."""
-        bits = None if self.bits is None else emit.splat(self.bits, self.lanes)
-        if self.count is None:
-            return bits
-        counted = emit.add(
-            cpu.LaneMaskOp.create(
-                operands=[self.count], result_types=[cpu.vector_of(i1, self.lanes)]
-            )
-        )
-        return counted if bits is None else emit.binary(arith.AndIOp, counted, bits)
-
-
-def view_mask(body: Body, op: View, at: Coordinates) -> Mask:
-    """The live lanes of a structured access at `at`, less what the nest's version has proven."""
-    emit = body.emit
-    lanes = lanes_at(at)
-    scalar: bool | SSAValue = True
-    count: Index | None = None
-    for d, limit in tile.view_limits(op).items():
-        if (limit, d) in body.facts.full:
-            continue
-        bound = body.scalar(limit)
-        known = constant_of(bound)
-        bound_index: Index = bound if known is None else known
-        c = at[d]
-        if c.lanes > 1:
-            count = emit.minus(bound_index, c.base)
-        else:
-            scalar = emit.both(scalar, emit.less(c.base, bound_index))
-    bits = None if op.mask is None else body.at(op.mask, at)
-    if count is not None:
-        if isinstance(count, int) and count >= lanes:
-            count = None
-        elif scalar is not True:
-            count, scalar = emit.select(scalar, count, 0), True
-    if scalar is not True:
-        row = emit.condition(scalar)
-        if bits is None:
-            bits = row
-        else:
-            n = max(cpu.lanes_of(bits), 1)
-            bits = emit.binary(arith.AndIOp, emit.splat(row, n), bits)
-    return Mask(None if count is None else emit.value(count), bits, lanes)
 
 
 # ---- structured accesses ----------------------------------------------------------------------
@@ -375,7 +320,8 @@ def _store(
         pointers = _lane_pointers(emit, base, address, lanes)
         _scatter(emit, pointers, value, mask.value(emit), lanes)
         return
-    vector_store(emit, base, _reachable(emit, address.offset, mask), value, mask.value(emit))
+    offset = _reachable(emit, address.offset, mask)
+    vector_store(emit, base, offset, value, mask.value(emit), streams=body.facts.streams.get(op))
 
 
 def _scatter(
@@ -395,18 +341,22 @@ def vector_store(
     value: SSAValue,
     mask: SSAValue | None,
     alignment: int | None = None,
+    streams: SSAValue | None = None,
 ) -> None:
-    """Contiguous lanes (a scalar store for one)."""
+    """Contiguous lanes (a scalar store for one), past the caches where `streams` (i1) holds and all lanes live."""
     if cpu.lanes_of(value) == 1:
         _scatter(emit, emit.address(base, offset), value, mask, 1)
         return
     size = element_bytes(cpu.scalar_of(value))
-    emit.add(
-        cpu.VectorStoreOp.create(
-            operands=_present(base, emit.value(offset), value, mask),
-            properties={"alignment": IntegerAttr(alignment or size, i64)},
-        )
+    plain = cpu.VectorStoreOp.create(
+        operands=_present(base, emit.value(offset), value, mask),
+        properties={"alignment": IntegerAttr(alignment or size, i64)},
     )
+    lines = cpu.lanes_of(value) * size % streaming.LINE_BYTES == 0
+    if streams is not None and mask is None and lines:
+        streaming.store_chunk(emit, streams, plain)
+    else:
+        emit.add(plain)
 
 
 # ---- scratch buffers --------------------------------------------------------------------------------

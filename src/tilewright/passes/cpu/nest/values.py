@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import scf
@@ -39,6 +39,8 @@ class Facts:
     """(limit, dimension) pairs that mask no lane of the nest (or of the main loop)."""
     unwrapped: frozenset[tuple[SSAValue, SSAValue]] = frozenset()
     """(start, size) pairs of wrapped dimensions that do not wrap inside the tile."""
+    streams: Mapping[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
+    """Stores that may bypass the caches, and whether they should (`streaming`)."""
 
 
 class Body:

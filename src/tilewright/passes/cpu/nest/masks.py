@@ -1,0 +1,71 @@
+"""Which lanes of a chunk of a structured access are live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+
+if TYPE_CHECKING:
+    from tilewright.passes.cpu.nest.values import Body
+
+
+class Mask:
+    """Which lanes of a chunk are live: all, by a count, or by a vector (or scalar) of bits."""
+
+    def __init__(self, count: SSAValue | None, bits: SSAValue | None, lanes: int) -> None:
+        self.count = count
+        self.bits = bits
+        self.lanes = lanes
+
+    def value(self, emit: Emitter) -> SSAValue | None:
+        """The mask operand for a memory operation, None for all lanes."""
+        bits = None if self.bits is None else emit.splat(self.bits, self.lanes)
+        if self.count is None:
+            return bits
+        counted = emit.add(
+            cpu.LaneMaskOp.create(
+                operands=[self.count], result_types=[cpu.vector_of(i1, self.lanes)]
+            )
+        )
+        return counted if bits is None else emit.binary(arith.AndIOp, counted, bits)
+
+
+def view_mask(body: Body, op: tile.LoadViewOp | tile.StoreViewOp, at: Coordinates) -> Mask:
+    """The live lanes of a structured access at `at`, less what the nest's version has proven."""
+    emit = body.emit
+    lanes = lanes_at(at)
+    scalar: bool | SSAValue = True
+    count: Index | None = None
+    for d, limit in tile.view_limits(op).items():
+        if (limit, d) in body.facts.full:
+            continue
+        bound = body.scalar(limit)
+        known = constant_of(bound)
+        bound_index: Index = bound if known is None else known
+        c = at[d]
+        if c.lanes > 1:
+            count = emit.minus(bound_index, c.base)
+        else:
+            scalar = emit.both(scalar, emit.less(c.base, bound_index))
+    bits = None if op.mask is None else body.at(op.mask, at)
+    if count is not None:
+        if isinstance(count, int) and count >= lanes:
+            count = None
+        elif scalar is not True:
+            count, scalar = emit.select(scalar, count, 0), True
+    if scalar is not True:
+        row = emit.condition(scalar)
+        if bits is None:
+            bits = row
+        else:
+            n = max(cpu.lanes_of(bits), 1)
+            bits = emit.binary(arith.AndIOp, emit.splat(row, n), bits)
+    return Mask(None if count is None else emit.value(count), bits, lanes)
