@@ -339,7 +339,9 @@ class Specializer:
         kind = integer_type(value)
         slot = "uint" if kind is dtypes.uint64 else "int"
         known = value >= 0 and not param.do_not_specialize
-        return ArgumentType(kind, slot, align and value % ALIGNMENT == 0, nonnegative=known)
+        # the strides of a tensor map are unsigned: not known as multiples of 16, negative ones are never in one
+        divisible = align and value >= 0 and value % ALIGNMENT == 0
+        return ArgumentType(kind, slot, divisible, nonnegative=known)
 
 
 def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:

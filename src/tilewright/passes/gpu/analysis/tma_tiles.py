@@ -152,7 +152,7 @@ def match_tma_tile(
     between = symbols.of(pitch)
     if offset is None:
         return Missed(Reason.NO_ROOT, (copy.base,))
-    if not origin.knows_all(between) or len(between.terms) != 1:
+    if not origin.knows_all(between) or len(between.terms) != 1 or _goes_down(between):
         return Missed(Reason.ROW_PITCH, (pitch,))
     seen = [windows.get(d) for d in (dim, 1 - dim)]
     ends = [_end_of(copy, d, symbols, w) for d, w in zip((dim, 1 - dim), seen, strict=True)]
@@ -165,6 +165,8 @@ def match_tma_tile(
     stored = buffer is not None and not any_end
     if not all(line.extent is None or origin.knows_all(line.extent) for line in lines):
         return Missed(Reason.SHAPE_ON_HOST)
+    if any(_goes_down(plane.stride) for plane in planes):
+        return Missed(Reason.COORDINATES, (copy.base,))
     if (missed := _lines_obstacle(copy, lines, known, shared, stored)) is not None:
         return missed
     divided = lines[0].extent is None and not _reached(
@@ -227,6 +229,12 @@ def _lines_obstacle(
     if not _in_chunks(lines[0], known, shared, stored=stored):
         return misaligned_base(copy.base, shared.size, known)
     return None
+
+
+def _goes_down(stride: Polynomial) -> bool:
+    """Whether a stride is negative where its scalars are sizes. Those of tensor maps are unsigned, and launches with
+    negative arguments do not know these as multiples of 16 (`runtime/specialize.py`)."""
+    return all(coefficient < 0 for _, coefficient in stride.terms)
 
 
 def _rules(known: Facts, size: int, inequalities: Inequalities, origin: Origin) -> Rules:
