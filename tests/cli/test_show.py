@@ -74,7 +74,7 @@ def test_code(command, kind, mark):
         ((), "needs values for its constexpr parameters BLOCK"),
         (("-s", "BLOCK=128,m=i32"), "has no parameter m"),
         (("-s", "BLOCK=128,n=i23x"), "neither a type nor a value"),
-        (("-s", "BLOCK"), "is no NAME=TYPE"),
+        (("-s", "BLOCK"), "is not NAME=TYPE"),
         (("-s", "BLOCK=128", "--after", "vektorize"), "did you mean vectorize"),
         (("-s", "BLOCK=128", "--pass", "vektorize"), "did you mean vectorize"),
         (("-s", "BLOCK=128", "--disable", "vektorize"), "did you mean vectorize"),

@@ -304,7 +304,7 @@ class _Maker:
         usual = usual or ("int32" if self.integers else left)
         if not self.chance(0.3):
             return usual
-        # a float result of integers is exact; integers of what is no integer would depend on the last bit
+        # a float result of integers is exact; integers of what is not an integer would depend on the last bit
         found = self.pick("float32", "float64", "float16", "bfloat16")
         options["out_dtype"] = np.dtype(found) if found != "bfloat16" else element(found)
         return found

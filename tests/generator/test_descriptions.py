@@ -135,7 +135,7 @@ NO_PRODUCTS = {
     shifted: "a subscript is not the index of a loop by itself",
     three_factors: "a factor is not an element of an array",
     two_statements: "`1` has no place in a sum of products",
-    one_sided: "the sum over 'k' is of one operand only",
+    one_sided: "only one operand depends on reduction index 'k'",
     elsewhere: "the sum does not start from the element that is stored",
     no_loop: "is neither a loop nor a sum",
 }

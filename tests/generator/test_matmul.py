@@ -331,7 +331,7 @@ MISTAKES = {
     "no array": (lambda a, b: tw.matmul(a, [1, 2]), "expected an array with strides, got a list"),
     "out shape": (lambda a, b: tw.matmul(a, b, np.empty((20, 41), np.float32)), "out has shape"),
     "out overlaps": (lambda a, b: tw.matmul(a[:, :20], a[:, :20], a), "out has shape"),
-    "step": (lambda a, b: tw.matmul(a, b, epilogue="reluu"), "'reluu' is no step"),
+    "step": (lambda a, b: tw.matmul(a, b, epilogue="reluu"), "'reluu' is not an epilogue step"),
     "bias": (
         lambda a, b: tw.matmul(a, b, epilogue=E.bias(np.ones(7, np.float32))),
         "does not broadcast to",
@@ -340,12 +340,15 @@ MISTAKES = {
     "batch": (lambda a, b: tw.matmul(a, b, batch=1), "there are 0 batch axes"),
     "sums": (lambda a, b: tw.matmul(a, b, accumulate=tl.float16), "accumulates in fp32, not in"),
     "precision": (lambda a, b: tw.matmul(a, b, precision="half"), "precision 'half'"),
-    "scale by text": (lambda a, b: tw.matmul(a, b, epilogue=E.scale("x")), "a str is no number"),
+    "scale by text": (lambda a, b: tw.matmul(a, b, epilogue=E.scale("x")), "a str is not a number"),
     "scale along": (
         lambda a, b: tw.matmul(a, b, epilogue=E.scale(b[0], "k")),
         "neither 'm' nor 'n'",
     ),
-    "slope": (lambda a, b: tw.matmul(a, b, epilogue=E.leaky_relu(None)), "a NoneType is no number"),
+    "slope": (
+        lambda a, b: tw.matmul(a, b, epilogue=E.leaky_relu(None)),
+        "a NoneType is not a number",
+    ),
     "beta of nothing": (lambda a, b: tw.matmul(a, b, beta=2.0), r"beta=2.0 is for c, or out"),
     "beta by text": (
         lambda a, b: tw.matmul(a, b, c=b[:1], beta="x"),

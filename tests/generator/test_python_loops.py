@@ -244,7 +244,7 @@ def whole_arrays(A, B, C):
 
 MISTAKES = {
     zero_at_every_step: "the innermost body stores 2 times",
-    zero_outside_of_its_loops: "affine.store stands between the loops",
+    zero_outside_of_its_loops: "affine.store between the loops: the nest must be perfect",
     zero_elsewhere: "another element than that of the sum is set to 0",
     zero_too_often: "another element than that of the sum is set to 0",
     other_number: "`1.0` has no place in a sum of products",
@@ -257,7 +257,7 @@ MISTAKES = {
     stored_by_the_last_index: "only elements of arrays are assigned",
     over_the_rows: "a subscript is not the index of a loop by itself",
     with_a_condition: "`if k < i:` is neither a loop nor a sum",
-    one_index_twice: "a loop index stands twice in a subscript of the result",
+    one_index_twice: "a loop index occurs twice in a subscript of the result",
     no_range: "with one to three numbers",
     no_such_axis: "`A.shape[2]` is neither a constant nor an integer parameter",
     whole_arrays: "only elements of arrays are assigned",

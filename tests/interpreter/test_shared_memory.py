@@ -51,7 +51,7 @@ def test_a_product():
     [
         ((STORE_B, BARRIER, MULTIPLY), "gpu.wgmma reads stage 0 of x, but nothing has been written"),
         ((STORE_A, STORE_B, MULTIPLY), "gpu.wgmma reads stage 0 of x, but .*gpu.barrier is missing"),
-        ((STORE_A, STORE_B, BARRIER, MULTIPLY, EARLY_USE), "arith.addf uses the sums of a product in flight"),
+        ((STORE_A, STORE_B, BARRIER, MULTIPLY, EARLY_USE), "arith.addf uses the accumulator of an MMA in flight"),
         ((STORE_A, STORE_B, BARRIER, MULTIPLY, STORE_A), "a product reads: a gpu.wgmma_wait is miss"),
         ((STORE_A, STORE_B, BARRIER, MULTIPLY, WAIT, STORE_A), "may still read: a gpu.barrier"),
         ((STORE_A, STORE_A), "writes stage 0 of x again without a gpu.barrier"),
@@ -248,7 +248,7 @@ def test_boxes_in_flight_have_no_order():
     [
         ((STORE_A, SEND, HAS_BEEN_READ), "gpu.tma_store reads stage 0 of x, but .*gpu.barrier is missing"),
         ((SEND, HAS_BEEN_READ), "gpu.tma_store reads stage 0 of x, but nothing has been written"),
-        ((STORE_A, BARRIER, SEND), "ends the program while boxes are being stored"),
+        ((STORE_A, BARRIER, SEND), "ends the program while TMA stores read its shared memory"),
         ((STORE_A, BARRIER, SEND, STORE_A), "is being stored to memory: a gpu.tma_store_wait is missing"),
         ((STORE_A, BARRIER, SEND, RELEASE), "gives back stage 0 of x, at which something is in flight"),
         ((STORE_A, RELEASE, STORE_B), "perhaps in the place of .*gpu.barrier is missing"),

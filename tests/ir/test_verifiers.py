@@ -173,15 +173,15 @@ WRONG = {
     ),
     "panels of boxes out of line": (
         box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 swizzle0", 1>'),
-        "a box starts at a multiple of 128 bytes",
+        "a TMA tile starts at a multiple of 128 bytes",
     ),
     "fewer bytes than boxes": (
         box(A).replace("4096 : i32", "2048 : i32"),
-        "gpu.mbarrier_arrive_expect_tx: 2048 bytes, and boxes of 4096 bytes",
+        "gpu.mbarrier_arrive_expect_tx: 2048 bytes expected, TMA tiles of 4096 bytes",
     ),
     "more bytes than boxes": (
         box(A).replace("4096 : i32", "8192 : i32"),
-        "gpu.mbarrier_arrive_expect_tx: 8192 bytes, and boxes of 4096 bytes",
+        "gpu.mbarrier_arrive_expect_tx: 8192 bytes expected, TMA tiles of 4096 bytes",
     ),
     "arrivals at barriers of bytes": (
         arrivals(""), "gpu.mbarrier_arrive: barriers that wait for bytes, not for warps",

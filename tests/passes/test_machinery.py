@@ -97,7 +97,7 @@ def test_defaults_are_not_printed():
         ("cse cse", "comma is missing"),
         ("knobs{colour=1}", "no option colour"),
         ("knobs{factor}", "has no value"),
-        ("knobs{factor=x}", "is no int"),
+        ("knobs{factor=x}", "is not of type int"),
         ("knobs{factor=1,2}", "takes one value"),
         ("knobs{factor=1", "not closed"),
         ("cse;licm", "cannot read"),

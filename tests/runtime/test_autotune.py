@@ -562,7 +562,7 @@ def test_heuristics_in_order_and_wrong_names():
     x, out = arrays()
     stacked[(1,)](x, out, 3)
     assert kernel.runs[0][:2] == (6, True)
-    with pytest.raises(LaunchError, match="'ODD' is no parameter"):
+    with pytest.raises(LaunchError, match="'ODD' is not a parameter"):
         heuristics({"ODD": lambda a: 1})(kernel)
     heuristics({"num_warps": lambda a: 8})(kernel)  # an option of the launch
 

@@ -216,10 +216,10 @@ def test_grid_expressions(text, value, c):
     ("grid", "message"),
     [
         ("n +", "'n +' is not a valid grid extent"),
-        ("m", "the grid names 'm', which is no integer argument"),
+        ("m", "the grid names 'm', which is not an integer argument"),
         ("x_ptr", "the grid names 'x_ptr'"),
-        ("256 // n", "divides by what is no positive constant"),
-        ("n ** 2", "'n ** 2' cannot stand in a grid"),
+        ("256 // n", "divides by something other than a positive constant"),
+        ("n ** 2", "'n ** 2' is not allowed in a grid"),
         (("n", "n", "n", "n"), "one to three extents, not 4"),
     ],
 )

@@ -137,7 +137,7 @@ def _assignments(text: str) -> dict[str, int]:
 
 def _number(name: str, value: str) -> int:
     if not value.isdecimal():
-        raise LaunchError(f"'{name}={value}' is no NAME=NUMBER")
+        raise LaunchError(f"'{name}={value}' is not NAME=NUMBER")
     return int(value)
 
 

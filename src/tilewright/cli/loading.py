@@ -52,7 +52,7 @@ def load_file(path: Path, placeholders: bool = True) -> types.ModuleType:
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_{next(_numbers)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise LaunchError(f"{path} is no Python file")
+        raise LaunchError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -94,7 +94,7 @@ def split(text: str) -> dict[str, str]:
             name, equals, value = part.partition(":")
         if not equals or not name.strip().isidentifier() or not value.strip():
             raise LaunchError(
-                f"'{part}' in the signature is no NAME=TYPE",
+                f"'{part}' in the signature is not NAME=TYPE",
                 help='write "x_ptr=*fp32,n=i32,BLOCK=1024"',
             )
         found[name.strip()] = value.strip()

@@ -119,7 +119,9 @@ def verify_turn(op: Any) -> None:
         "gpu.local_transpose: of panels only",
     )
     whole = is_transposable(source.strided_extent, source.contiguous_extent, source.size)
-    require(whole, f"gpu.local_transpose: {source} is not made of blocks that a warp turns")
+    require(
+        whole, f"gpu.local_transpose: {source} does not consist of blocks that one warp transposes"
+    )
 
 
 def verify_memdesc_trans(op: Any) -> None:
@@ -162,10 +164,12 @@ def verify_box(op: Any) -> None:
         f"{op.name}: lines with gaps: {shared}",
     )
     small = shared.strided_extent <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
-    require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
+    require(
+        small, f"{op.name}: TMA boxes have at most {_LARGEST_BOX} elements per dimension: {shared}"
+    )
     one, single = shared.panels == 1, op.buffer.type.stages.data == 1
     aligned = (one or shared.panel_bytes % _START == 0) and (single or shared.bytes % _START == 0)
-    require(aligned, f"{op.name}: a box starts at a multiple of {_START} bytes: {shared}")
+    require(aligned, f"{op.name}: a TMA tile starts at a multiple of {_START} bytes: {shared}")
     _verify_pattern(op, shared)
     barriers = getattr(op, "barriers", None)
     whole = shared.whole or barriers is not None
@@ -202,7 +206,7 @@ def verify_expected(op: Any) -> None:
     expected = op.bytes.value.data
     require(
         expected == bytes_,
-        f"gpu.mbarrier_arrive_expect_tx: {expected} bytes, and boxes of {bytes_} bytes",
+        f"gpu.mbarrier_arrive_expect_tx: {expected} bytes expected, TMA tiles of {bytes_} bytes",
     )
     require(
         bytes_ <= _MOST_BYTES,

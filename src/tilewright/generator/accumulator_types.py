@@ -54,7 +54,7 @@ def check_conversions(
         return path.integers(stored, total, product, outward + before, inner, factors)
     for op in (*outward, *before, *inner):
         if not isinstance(op, _FLOAT):
-            raise wrong(op, f"{op.name} within a sum: sums of integers are integers")
+            raise wrong(op, f"{op.name} in an integer accumulation: it must stay an integer")
     for op in (op for each in factors for op in each):
         if not isinstance(op, arith.ExtFOp):
             raise wrong(op, f"{op.name} changes what is multiplied")
@@ -80,7 +80,9 @@ class _Path:
         wanted = _width(stored.type)
         for op in (*around, *inner, *(op for each in factors for op in each)):
             if not isinstance(op, _INTEGER):
-                raise self.wrong(op, f"{op.name} within a sum: sums of integers are integers")
+                raise self.wrong(
+                    op, f"{op.name} in an integer accumulation: it must stay an integer"
+                )
         kept = (
             min(_width(v.type) for op in around for v in (*op.results, *op.operands))
             if around

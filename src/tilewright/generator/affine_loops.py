@@ -136,13 +136,13 @@ def _nest(
         if not inner:
             return loops, ops, zeros
         if len(inner) > 1:
-            raise _wrong(inner[1], "a second loop stands beside the first")
+            raise _wrong(inner[1], "two loops at the same depth: the nest must be perfect")
         before = ops[: ops.index(inner[0])]
         zeros += [(op, len(loops)) for op in before if _stores_zero(op)]
         stored = {op for op, _ in zeros}
         others = [op for op in ops if op not in (inner[0], *stored) and not _harmless(op)]
         if others:
-            raise _wrong(others[0], f"{others[0].name} stands between the loops")
+            raise _wrong(others[0], f"{others[0].name} between the loops: the nest must be perfect")
         loop = inner[0]
         if loop.inits:
             raise _wrong(loop, "a loop carries values (iter_args)")
@@ -234,7 +234,7 @@ def _bound(bound: Any, operands: Any, loop: Any, function: FuncOp, what: str) ->
     if len(bound.results) != 1 or None in arguments:
         raise _wrong(
             loop,
-            f"the {what} of a loop is neither a constant nor an argument of the function, nor made of these",
+            f"the {what} of a loop is neither a constant nor an argument of the function, nor affine in these",
         )
     dims = [AffineExpr.dimension(i) for i in range(len(arguments))]
     count = bound.num_dims

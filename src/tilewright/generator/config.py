@@ -132,7 +132,7 @@ class MatmulConfig:
             self._check_panels(self.prepack)
         if self.form == "listing1" and self.split_k > 1:
             raise LaunchError(
-                "MatmulConfig: form 'listing1' keeps sums in the output, not in parts"
+                "MatmulConfig: form 'listing1' accumulates in the output, without split-K"
             )
 
     def _check_panels(self, panels: Panels) -> None:

@@ -153,6 +153,6 @@ def _notes(
     return (
         f"operands packed once, {packed / 1e6:.1f} MB in about {nanoseconds / 1e3:.0f} µs; every program "
         "packing its own would pack them " + f"{t.block_m}x{t.block_n} at a time",
-        f"a tile of A ({tile} KB) and its sums ({sums} KB) stay in the second level cache "
+        f"a tile of A ({tile} KB) and its accumulators ({sums} KB) stay in the second level cache "
         f"({target.l2_bytes >> 10} KB), while panels of B pass through the first",
     )

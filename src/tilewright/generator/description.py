@@ -129,17 +129,17 @@ def roles_of(
 
     for what, subscript in (("left operand", a), ("right operand", b), ("result", c)):
         if len(set(subscript)) != len(subscript):
-            raise wrong(f"a loop index stands twice in a subscript of the {what}")
+            raise wrong(f"a loop index occurs twice in a subscript of the {what}")
     loops = list(dict.fromkeys((*c, *a, *b)))
     for loop in loops:
         if loop in c and loop not in a and loop not in b:
             raise wrong(f"neither operand depends on '{names[loop]}', the result does")
         if loop not in c and not (loop in a and loop in b):
-            raise wrong(f"the sum over '{names[loop]}' is of one operand only")
+            raise wrong(f"only one operand depends on reduction index '{names[loop]}'")
     reductions = [loop for loop in loops if loop not in c]
     if len(reductions) != 1:
         shown = ", ".join(f"'{names[r]}'" for r in reductions) or "none"
-        raise wrong(f"it sums over {len(reductions)} loops ({shown})")
+        raise wrong(f"it reduces over {len(reductions)} loops ({shown})")
     rows = [x for x in c if x in a and x not in b]
     columns = [x for x in c if x in b and x not in a]
     found = {reductions[0]: "k"}

@@ -144,7 +144,7 @@ def check_body(block: Block) -> None:
             raise CompilationError(
                 f"{op.name} cannot be part of an epilogue",
                 location=location_of(op),
-                help="an epilogue is made of arith and math operations on its arguments",
+                help="an epilogue consists of arith and math operations on its arguments",
             )
 
 

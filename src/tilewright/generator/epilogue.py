@@ -134,7 +134,7 @@ class Epilogue:
             step.function.signature_of_fn.bind(x, *extras)
         except TypeError as error:
             raise KernelTypeError(
-                f"epilogue {name} gets the sums and {len(extras)} arrays: {error}",
+                f"epilogue {name} takes the accumulator and {len(extras)} arrays: {error}",
                 help="tilewright.epilogue.apply(function, *arrays) passes arrays",
                 location=_definition(step.function),
             ) from None

@@ -137,7 +137,7 @@ class _Reader:
         if start not in self.zero:
             if not isinstance(start, BlockArgument):
                 raise _wrong(
-                    op, "the sums start from an array that holds nothing", "linalg.fill it"
+                    op, "the accumulator starts from an uninitialized array", "linalg.fill it"
                 )
             self.addend = start
         self.current = op.results[0] if op.results else start
@@ -198,7 +198,7 @@ class _Reader:
             value = values[i]
             if value is self.current:
                 raise _wrong(
-                    op, "the product's result stands twice among the operands", "use one of them"
+                    op, "the matmul's result occurs twice among the operands", "use one of them"
                 )
             if value in self.zero:
                 raise _wrong(self.zero[value], "an operand of the epilogue is filled")
@@ -284,7 +284,7 @@ def _sums_products(op: GenericOp) -> bool:
             factors = product.operands if isinstance(product, PRODUCTS) else ()
             if plain(old) is out and {plain(v) for v in factors} == {a, b}:
                 return check_conversions(stored, total, out, product, _wrong)
-    raise _wrong(op, "the body of a sum must yield out + a * b, conversions apart")
+    raise _wrong(op, "the body of a reduction must yield out + a * b, up to conversions")
 
 
 def _argument(argument: BlockArgument, place: Any) -> Argument:

@@ -100,8 +100,7 @@ def finish(run: Executor) -> None:
     if any(store.reading for store in run.shared.stores):
         raise fault(
             run,
-            "ends the program while boxes are being stored from its shared memory: "
-            "a gpu.tma_store_wait is missing",
+            "ends the program while TMA stores read its shared memory: missing gpu.tma_store_wait",
         )
     for store in reversed(run.shared.stores):
         store.land(run)

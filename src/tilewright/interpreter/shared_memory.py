@@ -103,7 +103,7 @@ class InFlightAccumulator:
         self._run, self._value, self._stages = run, value, stages
 
     def _fault(self) -> InterpreterError:
-        return fault(self._run, "uses the sums of a product in flight: a gpu.wgmma_wait is missing")
+        return fault(self._run, "uses the accumulator of an MMA in flight: missing gpu.wgmma_wait")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._fault()
@@ -142,7 +142,7 @@ class ProgramMemory:
     def end(self, run: Executor) -> None:
         """End the program. Raises InterpreterError if TMA loads are still in flight."""
         if any(phase.copies for phase in self.phases):
-            raise fault(run, "ends the program while boxes are being copied to its shared memory")
+            raise fault(run, "ends the program while TMA loads write its shared memory")
 
 
 def fault(run: Executor, message: str) -> InterpreterError:
@@ -383,7 +383,7 @@ def _tma_copy(run: Executor, op: gpu.TmaLoadOp) -> list[Any]:
     if phase.expected is None:
         raise fault(
             run,
-            "copies a box before gpu.mbarrier_arrive_expect_tx has said how many bytes to count",
+            "issues a TMA load before gpu.mbarrier_arrive_expect_tx has set the byte count",
         )
     stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type

@@ -133,4 +133,4 @@ def _read_word(pass_name: str, option: str, kind: Any, word: str) -> Any:
         return kind(word)
     except (KeyError, ValueError) as error:
         name = getattr(kind, "__name__", kind)
-        raise PassError(f"{pass_name}: option {option} is no {name}: {word}") from error
+        raise PassError(f"{pass_name}: option {option} is not of type {name}: {word}") from error

@@ -99,7 +99,7 @@ class epilogue:
         """Any element-wise function: a jit function of the sums and of tiles of `arrays`."""
         if not isinstance(function, KernelFunction):
             raise _wrong(
-                f"epilogue: {function!r} is no jit function", "decorate it with @tilewright.jit"
+                f"epilogue: {function!r} is not a jit function", "decorate it with @tilewright.jit"
             )
         return Part("function", tuple(_array(x, "apply") for x in arrays), function=function)
 
@@ -112,7 +112,7 @@ def _array(value: Any, what: str) -> Any:
 
 def _number(value: Any, what: str) -> float:
     if not isinstance(value, Real):
-        raise _wrong(f"epilogue {what}: a {type(value).__name__} is no number")
+        raise _wrong(f"epilogue {what}: a {type(value).__name__} is not a number")
     return float(value)
 
 
@@ -141,7 +141,7 @@ def _part(item: Any) -> Part:
     if isinstance(item, KernelFunction):
         return Part("function", function=item)
     raise LaunchError(
-        f"epilogue: {item!r} is no step",
+        f"epilogue: {item!r} is not an epilogue step",
         help=f"use {', '.join(map(repr, sorted(_NAMED)))}, a jit function, or "
         "tilewright.epilogue.bias(x) and its like",
     )

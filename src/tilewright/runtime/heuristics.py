@@ -31,7 +31,7 @@ class Heuristics(KernelInterface):
         unknown = [n for n in self.values if n not in self.arg_names and not is_option(n)]
         if unknown:
             raise LaunchError(
-                f"heuristics: {', '.join(map(repr, unknown))} is no parameter of the kernel",
+                f"heuristics: {', '.join(map(repr, unknown))} is not a parameter of the kernel",
                 help=f"the kernel's parameters are {', '.join(self.arg_names)}",
             )
 

@@ -173,7 +173,7 @@ def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
         try:
             found[name] = number = operator.index(value)
         except TypeError:
-            raise LaunchError(f"{name}={value!r} is no integer") from None
+            raise LaunchError(f"{name}={value!r} is not an integer") from None
         low, high = _RANGES[name]
         power = not number & (number - 1)
         fits = {"num_warps": power or number % 4 == 0, "num_ctas": power}.get(name, True)

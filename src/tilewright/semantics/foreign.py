@@ -42,13 +42,13 @@ class Foreign(Scaled):
         if not isinstance(text, str) or not isinstance(letters, str):
             raise KernelTypeError(f"{what}: asm and constraints are texts")
         if not isinstance(size, int) or size < 1 or size & (size - 1):
-            raise KernelTypeError(f"{what}: pack={size!r} is no power of two")
+            raise KernelTypeError(f"{what}: pack={size!r} is not a power of two")
         kinds = unwrap_constexpr(dtype)
         several = isinstance(kinds, (tuple, list))
         results = [unwrap_constexpr(k) for k in kinds] if several else [kinds]
         for kind in results:
             if not isinstance(kind, t.dtype):
-                raise KernelTypeError(f"{what}: {describe(kind)} is no dtype")
+                raise KernelTypeError(f"{what}: {describe(kind)} is not a dtype")
         values = [self.to_tensor(v) for v in unwrap_constexpr(args)]
         values = self.broadcast_all(values, what) if values else []
         _check_operands(text, _check_constraints(letters, results, [v.dtype for v in values], size))
@@ -153,7 +153,7 @@ def _check_operands(text: str, count: int) -> None:
         number = plain or braced
         if written != "$" and (not number or int(number) >= count):
             raise KernelTypeError(
-                f"tl.inline_asm_elementwise: '${written}' in the text is no operand",
+                f"tl.inline_asm_elementwise: '${written}' in the text is not an operand",
                 help=f"$0 to ${count - 1} are those of the constraints, and $$ is a dollar sign"
                 if count
                 else "there is none: the constraints are empty ($$ is a dollar sign)",

@@ -278,7 +278,7 @@ class Memory(Program):
         order = self.known_ints(order, "tl.make_block_ptr: order")
         if sorted(order) != list(range(len(block))):
             raise KernelTypeError(
-                f"tl.make_block_ptr: order {list(order)} is no permutation of"
+                f"tl.make_block_ptr: order {list(order)} is not a permutation of"
                 f" {list(range(len(block)))}"
             )
         return BlockPointer(base, extents, steps, starts, block, order)

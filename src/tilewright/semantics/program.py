@@ -165,6 +165,6 @@ class Program(Arithmetic):
         value = unwrap_constexpr(value)
         if isinstance(value, TensorValue):
             raise KernelTypeError(
-                f"{describe(value)} is known only when the kernel runs, so it is no constexpr"
+                f"{describe(value)} is known only at run time, so it is not a constexpr"
             )
         return constexpr(value)

@@ -106,7 +106,7 @@ class Shapes(Atomics):
         order = tuple(d % x.ndim if -x.ndim <= d < x.ndim else d for d in order)
         if sorted(order) != list(range(x.ndim)):
             raise KernelTypeError(
-                f"tl.permute: {list(order)} is no permutation of the {x.ndim} dimensions of"
+                f"tl.permute: {list(order)} is not a permutation of the {x.ndim} dimensions of"
                 f" {type_text(x.type)}"
             )
         return self._permuted(x, order)

@@ -163,7 +163,7 @@ class Reason(Enum):
     )
     SHAPE_ON_HOST = (
         "shape-on-host",
-        "the end along a dimension is not made of kernel arguments",
+        "the extent along a dimension is not computed from kernel arguments",
         "bound the mask by an argument",
     )
     COORDINATES = (

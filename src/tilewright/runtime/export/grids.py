@@ -83,8 +83,8 @@ def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) 
             if node.func.id in ("min", "max"):
                 return fold(node.func.id, a, b, text)
         raise LaunchError(
-            f"'{ast.unparse(node)}' cannot stand in a grid",
-            help="a grid is made of integers, argument names, + - * // %, cdiv, min and max",
+            f"'{ast.unparse(node)}' is not allowed in a grid",
+            help="a grid consists of integers, argument names, + - * // %, cdiv, min and max",
         )
 
     def name(found: str) -> Node:
@@ -94,7 +94,7 @@ def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) 
         if found in integers:
             return Name(found)
         raise LaunchError(
-            f"the grid names '{found}', which is no integer argument of the kernel",
+            f"the grid names '{found}', which is not an integer argument of the kernel",
             help=f"it has {', '.join([*integers, *(n for n, v in constants.items() if isinstance(v, int))])}",
         )
 
@@ -104,7 +104,7 @@ def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) 
 def fold(kind: str, left: Node, right: Node, text: str = "") -> Node:
     """`left kind right`, computed if both are constants. Raises LaunchError for a bad divisor."""
     if kind in "/%" and not (isinstance(right, Number) and right.value > 0):
-        raise LaunchError(f"'{text}' divides by what is no positive constant")
+        raise LaunchError(f"'{text}' divides by something other than a positive constant")
     result = Operation(kind, left, right)
     if isinstance(left, Number) and isinstance(right, Number):
         return Number(value_of(result, {}))

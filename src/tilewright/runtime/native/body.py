@@ -265,14 +265,14 @@ class Body:
             base = self.value(node.value)
             struct = None if base.kind is None else base.kind.to
             if not (isinstance(struct, type) and issubclass(struct, ctypes.Structure)):
-                raise HostCodeError(f"'{ast.unparse(node.value)}' is no structure")
+                raise HostCodeError(f"'{ast.unparse(node.value)}' is not a structure")
             kind, in_place = of_field(next(f[1] for f in struct._fields_ if f[0] == node.attr))
             offset = getattr(struct, node.attr).offset
             place = self.result(PTR, f"getelementptr i8, ptr {base.text}, i64 {offset}").text
         elif isinstance(node, ast.Subscript):
             base, index = self.value(node.value), self.value(node.slice).as_(I64)
             if base.kind is None or base.kind.llvm != "ptr":
-                raise HostCodeError(f"'{ast.unparse(node.value)}' is no address")
+                raise HostCodeError(f"'{ast.unparse(node.value)}' is not an address")
             stride = f"[{base.kind.stride} x i8]"
             place = self.result(PTR, f"getelementptr {stride}, ptr {base.text}, i64 {index}").text
             in_place = not isinstance(base.kind.to, Kind)
@@ -280,7 +280,7 @@ class Body:
         else:
             raise HostCodeError(f"'{ast.unparse(node)}' has no address")
         if in_place and not whole:
-            raise HostCodeError(f"'{ast.unparse(node)}' is no single value")
+            raise HostCodeError(f"'{ast.unparse(node)}' is not a single value")
         return (Kind("in place", kind.to) if in_place else kind), place
 
     def _value_BinOp(self, node: ast.BinOp) -> Value:
