@@ -34,7 +34,7 @@ _AHEAD = 8
 #: rows of K up to which a vector's product is summed in every step
 _FEW = 16
 
-#: a `TensorValue`, whose operators type checkers cannot see
+#: a `TensorValue`; its operators are defined at run time
 Tile = Any
 
 
@@ -75,7 +75,7 @@ class Body:
             self.packed = PackedOperands(self, self.config.prepack)
 
     def _wide(self, name: str, value: Any) -> Any:
-        """The distance between matrices, which may exceed 32 bits where its part does not, in 64."""
+        """The stride between matrices as i64: it may exceed 32 bits although the index does not."""
         between = re.search(r"_b\d+$", name) is not None and not isinstance(value, int)
         return self.s.convert(value, dtypes.int64) if between else value
 
@@ -159,7 +159,7 @@ class Body:
         self._tile(batch, rows, columns)
 
     def batch_of(self, tile: Any, down: Any, across: Any) -> tuple[Any, list[Any]]:
-        """The tile's number in its batch of `down` × `across`, and the batch's indices."""
+        """The tile's index in its batch of `down` × `across` tiles, and the batch's indices."""
         batch: list[Any] = []
         if self.contraction.batch_rank:
             tiles = down * across
@@ -173,7 +173,7 @@ class Body:
         return tile, batch
 
     def _grouped(self, tile: Any, m: Any, n: Any) -> tuple[Any, Any]:
-        """Tile number to row and column: down a group of rows, then on by a column."""
+        """Tile index to row and column in grouped order: down a group of rows, then to the next column."""
         group = 1 if self.program.part == TOTAL else self.config.group_m
         if self.of_pair is not None:
             group = max(1, group // 2)
@@ -286,8 +286,8 @@ class Body:
         return load()
 
     def _reduction(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """A matrix times a vector: products summed element-wise, the lanes at the end; or, a few rows of K at a
-        time, in every step."""
+        """A matrix-vector product: element-wise accumulation, reduced once at the end; for a few rows of K per step,
+        reduced in every step."""
         block_m, block_n = self.program.tile
         axis = 1 if block_n == 1 else 0
         kind = self.contraction.accumulator_type
@@ -320,7 +320,7 @@ class Body:
         return self.s.trans(sums) if tile[1] == 1 else sums
 
     def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """The parts of a split product, added in order; some are loaded before they are needed."""
+        """The sum of split-K slices in order; some are loaded in advance."""
         sums = None
         parts = range(self.config.parts)
         for first in parts[::_AHEAD]:
@@ -393,7 +393,7 @@ class Body:
         return self.s.expand_dims(vector, 1 if extra.axes == "m" else 0)
 
     def plane(self, part: Any, batch: list[Any], row: int = 0) -> Tile:
-        """Which matrix of the workspace `[split_k, batch…, join_rows, M, N]`."""
+        """Index of a matrix in the workspace `[split_k, batch…, join_rows, M, N]`."""
         plane = self.s.convert(part, dtypes.int64)
         for i, index in enumerate(batch):
             plane = plane * self.values[f"batch{i}"] + index
@@ -403,7 +403,7 @@ class Body:
     def _work(
         self, part: Any, batch: list[Any], rows: Tile, columns: Tile, row: int = 0
     ) -> tuple[Tile, Tile]:
-        """Pointers into the workspace, and the mask. `row`: of joined ones."""
+        """Pointers into the workspace, and the mask. `row`: index among joined rows."""
         m, n = self.values["M"], self.values["N"]
         pointer = self.values["work"] + self.plane(part, batch, row) * m * n
         down, across, mask = self._inside(rows, columns, "M", "N")
@@ -411,8 +411,7 @@ class Body:
 
 
 def _size(product: Any) -> Any:
-    """An extent or a stride that is given divided by a factor: their product, which the launcher divided, fits its
-    type."""
+    """An extent or a stride whose argument is divided by a factor: multiplied by it again."""
     if isinstance(product, TensorValue) and isinstance(product.handle.owner, arith.MuliOp):
         product.handle.owner.properties["overflowFlags"] = NO_WRAP
     return product

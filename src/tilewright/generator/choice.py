@@ -1,8 +1,8 @@
-"""Which configuration a contraction of given sizes takes on a machine.
+"""Choose the configuration of a contraction of given sizes on a machine.
 
-`choose` is the one interface. It looks at nothing but its arguments and tables that ship with the package,
-so the choice is reproducible; `tuning` holds products that were measured, `model` does the reckoning for
-others, a rule stands here for products with a vector. `explain` says how a choice came about.
+`choose` is the interface. It reads its arguments and tables that ship with the package, so the choice is reproducible:
+`tuning` has measured configurations, `model` estimates the others, and rules here cover matrix-vector products.
+`explain` explains a choice.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 from tilewright.targets import TargetInfo
 from tilewright.targets.instructions import WGMMA
 
-#: bytes of the matrix that a program of the "gemv" form reads at a time
+#: bytes of the matrix that a program of the "gemv" form reads per step
 _VECTOR_BYTES = 16 << 10
-#: programs of the "gemv" form that an SM should have, and into how many parts K may be cut for it
+#: programs per SM for the "gemv" form, and the largest split-K to reach it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
-#: bytes of the widest access of a thread
+#: bytes of the widest access per thread
 _ACCESS = 16
-#: sums of joined rows: columns are counted in 32 bits, and a workspace holds the sums of all batches
+#: limit for joined rows: column indices have 32 bits, and a workspace holds the partial sums of all batches
 _MOST_SUMS = 1 << 30
 
-#: operands change places where that takes less than this share of the time
+#: SwapAB is chosen if its estimate is below this fraction
 _SWAP_BELOW = 0.98
-#: with more rows tiles fit either way
+#: with more rows tiles fit without SwapAB
 _MOST_SWAPPED_ROWS = 512
-#: rows of the left operand that a `wgmma` takes
+#: rows of A per `wgmma`
 _WARPGROUP_ROWS = 64
 
-#: a tile that shows which kernel a CPU has for a type
+#: a tile size for asking which micro-kernel a CPU has for a type
 _USUAL = model.Tiling(64, 64, 64, packed=True)
 
-#: on a CPU: bytes of a row that a program of the "gemv" form reads at a time, of how many rows; and where K lies
-#: along rows, how many vectors hold the sums
+#: on a CPU: bytes per row that a program of the "gemv" form reads per step, rows per step, and accumulator vectors for a
+#: K-major matrix
 _RUN_BYTES, _RUN_ROWS, _RUN_VECTORS = 1024, 8, 4
-#: bytes of the matrix that one part of K should have at least there
+#: bytes of the matrix per split-K slice, at least
 _PART_BYTES = 1 << 18
 
 
@@ -57,14 +57,13 @@ def choose(
     packed: bool = False,
     may_swap: bool = False,
 ) -> MatmulConfig:
-    """The configuration for a product of these sizes.
+    """The configuration of a matmul of these sizes.
 
     Args:
         target: its features, cores, rates, shared memory and cache sizes are read.
-        tuned: whether to look in the tables of measured products first.
-        packed: whether the rows of the matrix in a product with a vector, where K lies across them, follow each
-            other without gaps.
-        may_swap: whether the configuration may be one with `swap_operands`.
+        tuned: whether to look in the tables of measured configurations first.
+        packed: whether the rows of an MN-major matrix in a matrix-vector product are contiguous in memory.
+        may_swap: whether the configuration may have `swap_operands`.
     """
     m, n, k, batch = (max(1, x) for x in (m, n, k, batch))  # of nothing: any will do
     if m == 1 or n == 1:
@@ -86,7 +85,7 @@ def choose(
 def explain(
     contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, batch: int = 1
 ) -> str:
-    """How the choice for a product came about, for people."""
+    """Explain the choice for a matmul, as text."""
     m, n, k, batch = (max(1, x) for x in (m, n, k, batch))
     if m == 1 or n == 1:
         config = _vector(contraction, m, n, k, target, batch)
@@ -110,7 +109,7 @@ def explain(
 
 
 def orders(contraction: Contraction) -> str:
-    """The operands' orders as tables name them."""
+    """The operands' orders as in the tables of measured configurations."""
     return f"{contraction.a.order} {contraction.b.order}"
 
 
@@ -129,9 +128,9 @@ def _chosen_swapped(
     batch: int,
     plain: model.Choice,
 ) -> model.Choice | None:
-    """The choice for outᵀ = bᵀ · aᵀ where that is better than `plain`: few rows, which would leave most of the 64
-    that `wgmma` takes empty, or little beyond the tiles' columns. None where there is no such form, no warpgroups
-    multiply or threads copy operands (rows at less than 16 bytes)."""
+    """The choice for SwapAB, outᵀ = bᵀ · aᵀ, if it is better than `plain`: few rows, which would leave most of the 64
+    rows of `wgmma` empty, or a small remainder of columns. None if the contraction cannot be swapped, the target has no
+    `wgmma`, or operands are not loaded by TMA (rows aligned to less than 16 bytes)."""
     other = contraction.swapped()
     if other is None or not target.mma_unit(WGMMA) or m > _MOST_SWAPPED_ROWS or m >= n:
         return None
@@ -144,7 +143,7 @@ def _chosen_swapped(
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:
-    """A contraction of given sizes as the model takes it."""
+    """A contraction of given sizes as the cost model's input."""
     element = contraction.a.dtype.short_name
     if element == "fp32" and contraction.precision == "tf32":
         element = "tf32"
@@ -160,13 +159,13 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
 
 
 def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]:
-    """What rows of operands without gaps begin at multiples of, as far as boxes go (16 bytes, up to a line)."""
+    """Alignment in bytes of the rows of contiguous operands, as far as it matters for TMA (16, up to a cache line)."""
     starts = _all_starts(contraction, m, n, k)
     return starts if min(starts) >= _ACCESS else (LINE, LINE)
 
 
 def _start(contraction: Contraction, m: int, n: int, k: int) -> int:
-    """Bytes that rows of both operands begin at multiples of."""
+    """Alignment in bytes of the rows of both operands."""
     return min(_all_starts(contraction, m, n, k))
 
 
@@ -177,7 +176,7 @@ def _all_starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, 
 
 
 def _packable(contraction: Contraction) -> bool:
-    """Whether a CPU's kernels take both operands as they are, or converted, and sum in the sums' type."""
+    """Whether a CPU micro-kernel takes both operands and accumulates in the accumulator type."""
     a, b, sums = contraction.a.dtype, contraction.b.dtype, contraction.accumulator_type
     if contraction.a.order == GENERAL or contraction.b.order == GENERAL or a != b:
         return False
@@ -185,7 +184,7 @@ def _packable(contraction: Contraction) -> bool:
 
 
 def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -> Panels | None:
-    """How a CPU's micro-kernel wants operands packed; None where it makes more of them than an order."""
+    """Packing of operands for a CPU micro-kernel; None if it converts them, too."""
     names = [
         _IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.accumulator_type)
     ]
@@ -210,7 +209,7 @@ _NAMES = {ir: short for short, ir in _IR_NAMES.items()}
 
 
 def configuration(tiling: model.Tiling) -> MatmulConfig:
-    """The model's tiling as a configuration. (Its stages count buffers, `num_stages` those ahead.)"""
+    """The configuration of a tiling. (A tiling's stages count buffers, `num_stages` those in advance.)"""
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
         max(1, tiling.stages - 1), tiling.split_k, tiling.persistent, tma_multicast=tiling.pairs,
@@ -218,8 +217,8 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
 
 
 def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
-    """What the back ends take: on GPUs powers of two, and for products of warpgroups three times such, with
-    columns by 16."""
+    """Whether the back ends support a tiling: on GPUs powers of two, for `wgmma` also three times these, with columns
+    in multiples of 16."""
     if not target.is_gpu:
         return True
     groups = bool(target.mma_unit(WGMMA))
@@ -233,8 +232,8 @@ def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
 def _vector(
     contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, packed: int
 ) -> MatmulConfig:
-    """A matrix times a vector: long runs along whichever axis is contiguous, enough programs. `packed`: matrices
-    whose rows have no gaps (0: they have)."""
+    """Configuration of a matrix-vector product: long runs along the contiguous axis, enough programs. `packed`:
+    contiguous rows (0: they are not)."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
     if not target.is_gpu:
@@ -250,7 +249,7 @@ def _vector(
             joined = 1
         across = min(_power(extent), joined * 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
-    # bytes on their way are what counts: several programs per SM
+    # bytes in flight decide: several programs per SM
     wanted = _VECTOR_PROGRAMS * max(1, target.cores)
     split = min(
         wanted // -(-extent * joined // across), k // (2 * deep * joined), _MOST_PARTS // joined
@@ -263,7 +262,7 @@ def _vector(
 
 
 def _joined(row: int, k: int) -> int:
-    """How many rows of so many bytes are together a multiple of the widest access; 1 where K is not a multiple of it."""
+    """The number of rows that together are a multiple of the widest access; 1 if K is not a multiple of it."""
     joined = _ACCESS // math.gcd(row, _ACCESS)
     return joined if k % joined == 0 else 1
 
@@ -271,10 +270,10 @@ def _joined(row: int, k: int) -> int:
 def _streamed(
     matrix: Any, extent: int, k: int, along: bool, column: bool, target: TargetInfo
 ) -> MatmulConfig:
-    """The same on a CPU: the matrix is read once, and sums stay in registers.
+    """The same on a CPU: the matrix is read once, and accumulators stay in registers.
 
-    Where K goes down the columns, a few rows are added up in registers before the sums are touched, in runs that
-    fetching ahead follows; K is cut where there are too few columns for all cores.
+    For an MN-major matrix a few rows are added in registers before the accumulator is updated, in runs that hardware
+    prefetching follows. K is split if there are too few columns for all cores.
     """
     lanes = max(1, target.vector_bits // (8 * max(4, matrix.dtype.itemsize)))
     if along:

@@ -17,26 +17,26 @@ from tilewright.targets import TargetInfo
 _Sizes: TypeAlias = tuple[int, ...]
 _BLOCKS: _Sizes = (16, 32, 64, 128, 256)
 _DEPTHS: _Sizes = (32, 64, 128, 256)
-#: of tiles whose operands were packed before
+#: of tiles with prepacked operands
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
-#: rows of a register tile, and how much of the second level cache a step may take
+#: rows of a register tile, and the fraction of L2 that a step may use
 _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.5
 #: and the part of it for the accumulator, which is streamed once per step and evicts reused operands
 _SUMS_SHARE = 0.36
 
 #: rows and columns of a matrix unit's register tile
 _UNIT = (32, 32)
-#: bytes of accumulator that fit into the caches of any processor
+#: bytes of accumulator that fit into the caches of any CPU
 _SMALLEST = 64 << 10
 
-#: how much of the first level cache a panel of B may take, and how many vectors wide it is
+#: fraction of L1 that a panel of B may use, and its width in vectors
 _L1_SHARE, _PANEL_VECTORS = 0.75, 4
-#: how much slower products are whose panels of B do not stay there, and where nothing but panels passes through
+#: slowdown if panels of B do not stay in L1, and if nothing but panels streams through it
 _BEYOND_L1, _BEYOND_L1_PACKED = 1.15, 1.02
 
-#: how much of the shorter of work and memory's part is not hidden behind the other
+#: fraction of the shorter of computation and memory traffic that does not overlap with the other
 _EXPOSED = 0.1
-#: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
+#: fraction of the time of traffic beyond L2 that is not hidden, as a factor of its rate
 _FAR_SHARE = 2.0
 #: as a factor of the L2 rate: accumulators of packed products, whose latency is hidden
 _SUMS_BESIDE = 6
@@ -64,7 +64,7 @@ def cpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
 
 
 def _round_up_rows(rows: int) -> int:
-    """A tile for few rows with hardly more: in steps, so that not every number of rows is compiled anew."""
+    """The tile height for few rows, rounded up in steps, so that not every number of rows needs a compilation."""
     step = 4 if rows <= 64 else 8 if rows <= 128 else 16
     return -(-rows // step) * step
 
@@ -84,7 +84,7 @@ def _sums(work: Workload, t: Tiling) -> int:
 
 
 def _l2_working_set(work: Workload, t: Tiling) -> int:
-    """Bytes that a step keeps in the second level cache: packed panels of B pass through."""
+    """Bytes that a step keeps in L2: packed panels of B stream through."""
     size, sums = SIZES[work.element], _sums(work, t)
     if t.packed:
         return t.block_m * t.block_k * size + sums

@@ -1,8 +1,7 @@
-"""What follows a product while its sums are in registers: scaling, α and β, biases, activations.
+"""Epilogues of matmuls on the accumulator in registers: scaling, α and β, biases, activations.
 
-Everything is computed in fp32 (fp64 for fp64) but for integer sums, which stay integers as long as the
-steps do (adding integers, ReLU). The result is rounded once, to the type of the output, or where a
-"cast" step says so.
+Epilogues compute in fp32 (fp64 for fp64). Integer accumulators stay integers as long as the steps preserve integers
+(adding integers, ReLU). The result is rounded once, to the output's type, or at a "cast" step.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tilewright.generator.elementwise import ElementwiseBody
 from tilewright.generator.tracing import Tracer
 from tilewright.semantics.values import TensorValue, type_text
 
-#: a `TensorValue`, whose operators type checkers cannot see
+#: a `TensorValue`; its operators are defined at run time
 Tile = Any
 
 #: log2 of the normal distribution's upper tail as a polynomial of x in [0, 5.5] (`scripts/fit_math.py`);
@@ -65,7 +64,7 @@ class Epilogue:
         return self.s.convert(x, self.compute)
 
     def _like(self, extra: Tile, x: Tile) -> Tile:
-        """An extra in the type that it meets `x` in."""
+        """An extra tensor converted to the type of `x`."""
         both = x.dtype.is_int() and extra.dtype.is_int()
         return extra if both else self._float(extra)
 
@@ -93,10 +92,9 @@ class Epilogue:
     def _gelu(self, x: Tile) -> Tile:
         """x Φ(x) = max(x, 0) - |x| Φ(-|x|), in single precision with Φ(-|x|) = 2^p(|x|).
 
-        The error is at most 9e-8 |x| with a correctly rounded 2^p, of p and of rounding (the usual form
-        by erf has as much), 2e-7 |x| with a GPU's, in a third of the instructions that erf takes and
-        without its registers: one polynomial for all x, no cancellation. NaN stays, infinity becomes
-        infinity, minus infinity less than 1e-14.
+        The error is at most 9e-8 |x| with a correctly rounded 2^p, as with the usual form by erf, and 2e-7 |x| with a
+        GPU's 2^p, in a third of erf's instructions and with fewer registers: one polynomial for all x, no
+        cancellation. NaN is preserved, infinity gives infinity, minus infinity less than 1e-14 in magnitude.
         """
         if x.dtype.is_fp64():
             return x * 0.5 * (self.s.erf(x * math.sqrt(0.5)) + 1.0)

@@ -1,21 +1,19 @@
-"""Which tiles a product should be made of, estimated instead of measured, and why.
+"""Cost model that chooses the tiling of a matmul on a GPU, and explains the choice.
 
-A product of M × N × K is cut into tiles of block_m × block_n; a program makes one, K in steps. The
-time of a candidate is
+A matmul of M × N × K is divided into tiles of block_m × block_n. A program computes one tile, in steps of K. The
+estimated time of a candidate is
 
     launch + waves · (fill + steps · time of a step + epilogue) + reduction of split-K parts
 
-with `waves = ceil(tiles / SMs)`: the last wave costs as much as a full one, which at 1536 to
-3072 decides more than anything within a tile. A step (32 bytes of K) keeps the tensor cores, shared
-memory and the path from L2 busy for some time each; they overlap, so that the longest decides (a 10-norm
-of the three). A product of warpgroups reads a 64-row block of the left operand, at half the rate, and all
-of the right one for every 64 rows, which is why 128 × 64 tiles starve tensor cores and 64 × 256 ones do not.
-Products and memory traffic overlap less well, because programs of a wave begin and end together.
+with `waves = ceil(tiles / SMs)`. The last wave costs as much as a full one, which matters most at sizes of 1536 to
+3072. A step (32 bytes of K) occupies the tensor cores, shared memory and the path from L2. These overlap, so the
+longest decides (a 10-norm of the three). `wgmma` reads a 64-row block of A at half the rate, and all of B for every
+64 rows: 128 × 64 tiles starve the tensor cores, 64 × 256 tiles do not. MMAs overlap less with memory traffic,
+because the programs of a wave start and end together.
 
-The figures fit 170 products measured on an H200 in CUDA graphs, on 14 shapes; picking by the model costs 1 % there
-on the average against the fastest measured (`tests/generator/test_model.py` holds choices and times); and 2,100
-measured one by one with a cold L2, on 86 shapes with 7 to 65,536 rows, where it costs 2 %.
-Nothing is random and nothing is measured: the same shape on the same target gives the same choice.
+The parameters were fitted on an H200 to 170 matmuls of 14 shapes in CUDA graphs, where the model's choice is 1 % slower
+than the fastest on average (`tests/generator/test_model.py` has choices and times), and to 2,100 of 86 shapes with 7 to
+65,536 rows and a cold L2, where it is 2 % slower. The choice is deterministic.
 """
 
 from __future__ import annotations
@@ -45,55 +43,55 @@ from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle
 from tilewright.targets import GpuRates, SmLimits, TargetInfo
 from tilewright.targets.instructions import WGMMA
 
-#: how sharply the slowest part of a step decides
+#: norm that combines the units of a step: the larger, the more the slowest decides
 _NORM = 10
-#: how well products and memory traffic overlap (infinity: perfectly)
+#: norm that combines MMAs and memory traffic (infinity: perfect overlap)
 _MEMORY_NORM = 1.8
-#: weight of writes to shared memory beside reads of operands
+#: weight of shared-memory writes relative to operand reads
 _WRITE_SHARE = 0.2
 #: registers of a thread besides its accumulators
 _OTHER_REGISTERS = 40
 _REGISTERS_PER_SM = 64 << 10
 #: a candidate must be this much faster to beat a larger tile
 _TIE = 0.01
-#: how much of the multiply-add rate code without tensor cores reaches
+#: fraction of the FMA rate that code without tensor cores reaches
 _PLAIN_SHARE = 0.6
-#: how much of L2 operands may fill and still be there when they are read again
+#: fraction of L2 that operands may fill without being evicted before they are read again
 _L2_SHARE = 0.6
-#: what a program of many tiles saves at each but its first, because a warp of its own fetches ahead: fp16
-#: products of 4096 and 8192 in 128 × 256 tiles gained 1.4 and 0.8 % by it on an H200 (ADR 7)
+#: time that a persistent kernel saves per tile after the first, because its producer warp loads ahead: fp16
+#: matmuls of 4096 and 8192 in 128 × 256 tiles gained 1.4 and 0.8 % on an H200 (ADR 7)
 _FETCHED_AHEAD_NS = 600.0
 _FEWEST_STAGES_AHEAD = 3
-#: bytes of stages that are enough where results pass through shared memory as well
+#: bytes of stages that suffice if results pass through shared memory, too
 _BYTES_AHEAD = 128 << 10
-#: bytes of a row of a part of results
+#: bytes per row of an epilogue subtile
 _PART_LINE = 128
-#: sums of a thread with which such programs were measured, and registers that it needs beside them
+#: accumulator registers per thread with which persistent kernels were measured, and registers needed in addition
 _MOST_SUMS_AHEAD, _BESIDE_SUMS = 128, 32
-#: elements of tiles of which nothing smaller was measured so; several programs of such share an SM
+#: elements of the smallest tiles measured so; smaller ones have several resident CTAs per SM
 _LEAST_TILE_AHEAD = 128 * 128
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the model says of one tiling."""
+    """The model's estimate of a tiling."""
 
     tiling: Tiling
     nanoseconds: float
     programs: int
     waves: int
     wave_utilization: float
-    """Share of the waves' places that programs take."""
+    """Wave utilization: programs per CTA slot of all waves."""
     mma_utilization: float
-    """How much of the multiply-add rate a step reaches."""
+    """MMA utilization of a step."""
     ctas_per_sm: int
-    """Programs that an SM holds at once."""
+    """Resident CTAs per SM."""
     shared_bytes: int
     memory_bytes: float
     bound: str
-    """What takes longest: "tensor cores", "shared memory", "L2", "memory"."""
+    """The bottleneck: "tensor cores", "shared memory", "L2" or "memory"."""
     notes: tuple[str, ...] = ()
-    """More reasons, for people."""
+    """Further reasons, for `explain`."""
 
     def rate(self, work: Workload) -> float:
         """TFLOP/s."""
@@ -102,7 +100,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The tiling that the model picks, and what it was weighed against, best first."""
+    """The chosen tiling and its alternatives, best first."""
 
     work: Workload
     target: str
@@ -115,7 +113,7 @@ class Choice:
         return self.best.tiling
 
     def explain(self, shown: int = 5) -> str:
-        """The choice for people: reasons, then the next best candidates."""
+        """The choice as text: reasons, then the next best candidates."""
         w = self.work
         what = f"{w.batch} x " if w.batch > 1 else ""
         lines = [
@@ -134,7 +132,7 @@ class Choice:
 
 
 def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
-    """The fastest estimate; within 1 % the larger tile, then the one with fewer parts of K."""
+    """The fastest estimate; within 1 % the larger tile, then the smaller split-K."""
     fastest = min(e.nanoseconds for e in estimates)
     close = [e for e in estimates if e.nanoseconds <= fastest * (1 + _TIE)]
 
@@ -190,13 +188,13 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
 # ---- GPUs ------------------------------------------------------------------------------------------
 
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-#: elements of tiles that are tried with deeper steps: products so small are over before the next step's barrier
+#: elements of tiles that are tried with deeper steps: their MMAs end before the next step's barrier
 _NARROW = 64 * 64
 _FEWEST_DEEP_STAGES = 4
 
 
 def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
-    """Candidates that fit the target, before they are weighed."""
+    """Candidate tilings that fit the target."""
     size = SIZES[work.element]
     groups = _warp_groups(work, target)
     tensor = tensor_macs(gpu_rates(target), work.element) > 0
@@ -229,7 +227,7 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
 
 
 def _tall(work: Workload, target: TargetInfo) -> list[tuple[int, int, int]]:
-    """Tiles of 256 rows for elements of 8 bits, where they are two waves at most: more are faster in persistent programs."""
+    """Tiles of 256 rows for 8-bit elements, up to two waves: persistent kernels are faster beyond that."""
     tall = [tile for tile in WIDE_TILES if tile[0] == 256]
     most = 2 * target.cores
     return [(m, n, w) for m, n, w in tall if work.batch * -(-work.m // m) * -(-work.n // n) <= most]
@@ -238,7 +236,7 @@ def _tall(work: Workload, target: TargetInfo) -> list[tuple[int, int, int]]:
 def _of_tile(
     work: Workload, target: TargetInfo, block: tuple[int, int, int], warps: int, groups: bool
 ) -> list[Tiling]:
-    """Candidates of one tile: parts of K, and many tiles a program."""
+    """Candidates with a given tile: split-K slices, and persistent kernels."""
     stages = _stages(work, *block, target)
     deep = groups and block[2] * SIZES[work.element] > LINE
     if stages < (_FEWEST_DEEP_STAGES if deep else 2):
@@ -265,16 +263,16 @@ def _of_tile(
 
 
 def _turned(work: Workload) -> bool:
-    """Whether warps turn an operand before products read it: the only program of an SM waits for that.
+    """Whether an operand is transposed in shared memory before MMAs read it, which a single resident CTA cannot hide.
 
-    `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
+    `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32, persistent and not.
     """
     return bool(work.mn_major) and SIZES[work.element] != 2
 
 
 def _stages_ahead(work: Workload, block: tuple[int, int, int], target: TargetInfo) -> int:
-    """Buffers of a pipeline beside results that are on their way to memory: these pass through shared memory
-    whole where that leaves enough stages, else in parts (`pipeline-loads`, `lower-stores-to-tma`)."""
+    """Pipeline stages next to the result that is being stored: it passes through shared memory whole if that leaves
+    enough stages, otherwise in epilogue subtiles (`pipeline-loads`, `lower-stores-to-tma`)."""
     stage = (block[0] + block[1]) * block[2] * SIZES[work.element]
     enough = max(_FEWEST_STAGES_AHEAD, -(-_BYTES_AHEAD // stage))
     whole = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
@@ -283,8 +281,8 @@ def _stages_ahead(work: Workload, block: tuple[int, int, int], target: TargetInf
 
 
 def _most_sums_ahead(warps: int) -> int:
-    """Sums of a thread beside which one more warp finds registers: each quarter of an SM has a
-    quarter of them, for a quarter of the warps, rounded up."""
+    """Accumulator registers per thread with which a producer warp still has registers: each partition of an SM holds
+    a quarter of the warps, rounded up."""
     registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
     return min(_MOST_SUMS_AHEAD, registers - _BESIDE_SUMS)
 
@@ -294,31 +292,31 @@ def _warp_groups(work: Workload, target: TargetInfo) -> bool:
 
 
 def _wasteful(block: int, extent: int, least: int) -> bool:
-    """Half of the tile or more would lie outside, and a smaller one exists."""
+    """Whether half of the tile or more is out of bounds and a smaller tile exists."""
     return block > least and block >= 2 * extent
 
 
 def _many(work: Workload, target: TargetInfo) -> bool:
-    """Tiles of 64 × 64 are enough for every multiprocessor."""
+    """Whether 64 × 64 tiles occupy every SM."""
     return work.batch * (work.m // 64) * (work.n // 64) >= target.cores
 
 
 def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
-    """Registers of a thread."""
+    """Registers per thread."""
     words = max(1, SIZES[work.accumulator] / 4) if work.accumulator != "fp16" else 0.5
     return int(block_m * block_n * words / (32 * warps)) + _OTHER_REGISTERS
 
 
 def _stages(work: Workload, m: int, n: int, k: int, target: TargetInfo, beside: int = 0) -> int:
-    """Buffers of the pipeline: what shared memory holds (`beside`: bytes of other things), at most 8,
-    no more than there are steps."""
+    """Pipeline stages: as many as fit into shared memory (`beside`: bytes of other buffers), at most 8 and at most
+    the number of steps."""
     stage = (m + _brought(work, n, target)) * k * SIZES[work.element]
     room = target.shared_bytes - (2 << 10) - beside
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
 
 
 def _brought(work: Workload, n: int, target: TargetInfo) -> int:
-    """Columns of B that are copied for n: whole panels, where B lies across k and is multiplied so."""
+    """Columns of B that are loaded for n: whole swizzle panels if B is MN-major in shared memory."""
     size = SIZES[work.element]
     if size != 2 or "b" not in work.mn_major or not _warp_groups(work, target):
         return n
@@ -327,9 +325,9 @@ def _brought(work: Workload, n: int, target: TargetInfo) -> int:
 
 
 def _group(work: Workload, block_m: int, block_n: int, cores: int) -> int:
-    """Rows of tiles to a group: those with which a wave reads least; where it reads all in any order, neighbours
-    share the larger operand (333 x 4096 x 14336, operands exchanged: groups of 2 rows 60 µs, of 16 70; not
-    exchanged 256 x 5120 x 13824: 72 and 61)."""
+    """Rows of tiles per group: minimizes the bytes that a wave reads. If a wave reads everything in any order,
+    adjacent programs share the larger operand (333 x 4096 x 14336, SwapAB: groups of 2 rows 60 µs, of 16 70 µs;
+    256 x 5120 x 13824 without SwapAB: 72 and 61 µs)."""
     tiles_m, tiles_n = -(-work.m // block_m), -(-work.n // block_n)
 
     def read(group: int) -> tuple[int, int]:
@@ -341,7 +339,7 @@ def _group(work: Workload, block_m: int, block_n: int, cores: int) -> int:
 
 
 def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
-    """What a tiling costs on a GPU."""
+    """Estimated time of a tiling on a GPU."""
     rates, cores, size = gpu_rates(target), target.cores or 1, SIZES[work.element]
     t = tiling
     tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
@@ -358,7 +356,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
     shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
     resident = 1 if t.persistent else _resident(work, t, shared, target.sm)
-    # programs that share an SM hide each other's beginnings and ends
+    # CTAs resident on one SM hide each other's prologue and epilogue
     rounds = -(-waves // resident)
     saved = (waves - 1) * _FETCHED_AHEAD_NS if t.persistent else 0.0
     edges = rates.fill_ns + stored / rates.store_bytes_per_cycle / rates.clock_ghz
@@ -386,7 +384,7 @@ def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
 
 
 def _reduction(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> float:
-    """Nanoseconds to write the sums of all parts and to add them up in a second launch."""
+    """Nanoseconds to write the partial sums of all split-K slices and to add them in a second launch."""
     partial = 4.0 * work.batch * work.m * work.n * t.split_k
     near = 0.3 * target.cores * rates.l2_bytes_per_cycle * rates.clock_ghz
     fits = partial <= _L2_SHARE * target.l2_bytes
@@ -394,7 +392,7 @@ def _reduction(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -
 
 
 def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:
-    """Multiply-adds per cycle of one multiprocessor."""
+    """Multiply-adds per cycle and SM."""
     tensor = tensor_macs(rates, work.element)
     if tensor:
         return tensor * (rates.half_accumulator_rate if work.accumulator == "fp16" else 1.0)
@@ -404,7 +402,7 @@ def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:
 
 
 def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dict[str, float]:
-    """Nanoseconds that 32 bytes of K keep each part of an SM busy."""
+    """Nanoseconds that 32 bytes of K occupy each unit of an SM."""
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
@@ -425,7 +423,7 @@ def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dic
 
 
 def _warp_grid(t: Tiling) -> tuple[int, int]:
-    """Warps down and across a tile, as square as their parts can be."""
+    """Warp grid of a tile: rows and columns of warps, as square as possible."""
     down = 1
     while down < t.warps and t.block_m // down > t.block_n // (t.warps // down):
         down *= 2
@@ -438,9 +436,9 @@ def _resident(work: Workload, t: Tiling, shared: int, sm: SmLimits) -> int:
     return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), sm.max_ctas))
 
 
-#: how much more is read from memory of rows that begin inside of lines (the same shapes)
+#: additional DRAM traffic of rows that start inside a cache line (the same shapes)
 _READ_INSIDE_LINES = 1.5
-#: what it costs that CTAs are a cluster: they begin, and end, together (12 shapes with K = 4104 on an H200, L2 cold)
+#: cost of clusters, whose CTAs start and end together (12 shapes with K = 4104 on an H200, cold L2)
 _PAIRS_NS = 3500.0
 
 
@@ -453,8 +451,8 @@ def _memory_bytes(
     cores: int,
     target: TargetInfo,
 ) -> float:
-    """What goes through memory: operands once if L2 holds them, else what each wave reads; more where rows begin inside
-    of lines."""
+    """DRAM traffic in bytes: operands once if they fit into L2, otherwise what each wave reads; more for rows that start
+    inside a cache line."""
     read = _READ_INSIDE_LINES if min(work.row_alignment) < LINE else 1.0
     once = read * work.operand_bytes + work.result_bytes
     if work.operand_bytes <= _L2_SHARE * target.l2_bytes:
@@ -471,9 +469,9 @@ def _memory_bytes(
 def choose(
     work: Workload, target: TargetInfo, allowed: Callable[[Tiling], bool] | None = None
 ) -> Choice:
-    """The tiling for a product on a target, at once and always the same.
+    """The tiling of a matmul on a target. Deterministic.
 
-    `allowed` leaves out candidates that cannot be built. Raises LaunchError where none is left.
+    `allowed` rejects candidates that cannot be built. Raises LaunchError if none is left.
     """
     if not target.is_gpu:
         from tilewright.generator.cpu_model import cpu_estimate, cpu_tilings

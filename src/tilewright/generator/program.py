@@ -1,10 +1,9 @@
 """`Program`: a contraction and a configuration as a function of tile IR, and its launch grid.
 
-Sizes and strides are run-time arguments, specialised as those of any kernel (equal to 1, divisible by
-16), so that one compilation serves many shapes. With `split_k` there are two programs: "partial", which
-writes sums to a workspace `[split_k, batch, M, N]`, and "total", which adds them in order and applies
-the epilogue. With `panels` there are three: "pack_a" and "pack_b" write operands to workspaces in the order
-in which "whole" reads them.
+Sizes and strides are run-time arguments, specialized like those of any kernel (equal to 1, divisible by 16), so that
+one compilation serves many shapes. With `split_k` there are two programs: "partial" writes partial sums to a workspace
+`[split_k, batch, M, N]`, and "total" adds them in order and applies the epilogue. With `prepack` there are three:
+"pack_a" and "pack_b" write the operands to workspaces in the order in which "whole" reads them.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ PACK_A, PACK_B = "pack_a", "pack_b"
 PACKING = {PACK_A: "a", PACK_B: "b"}
 POINTER, INTEGER, NUMBER = "pointer", "integer", "number"
 
-#: programs along a grid's second and third dimension
+#: limit of a grid's second and third dimension
 _LONGEST = 65535
-#: tile of the program that adds the parts of a split product
+#: tile of the program that adds split-K slices
 _TOTAL_TILE = (16, 128)
 
 
@@ -48,14 +47,14 @@ class Program:
     config: MatmulConfig
     part: str = WHOLE
     noalias_output: bool = False
-    """Whoever launches it has made sure that the result overlaps no operand, nor itself (CPU)."""
+    """Assumes: the launcher has checked that the result overlaps neither an operand nor itself (CPU)."""
     multi_dim_grid: bool = False
-    """Tiles are counted by the grid's dimensions: rows of a group, columns, groups or batches. A division by a number of
-    tiles takes a GPU 170 cycles, and two of them stand before a program's first copy."""
+    """Tile coordinates are grid dimensions: rows of a group, columns, groups or batches. Otherwise two divisions, of 170
+    cycles each on a GPU, delay a program's first load."""
 
     @property
     def written_apart(self) -> tuple[str, ...]:
-        """Pointers whose memory no other leads to: what is written, unless an epilogue may read it, too."""
+        """Noalias pointers: the outputs, unless an epilogue may read them."""
         if not self.noalias_output:
             return ()
         if self.part in PACKING:
@@ -146,14 +145,14 @@ class Program:
 
     @property
     def stored(self) -> dtype:
-        """The type that a packing program stores: interleaved elements together are a word."""
+        """The type that a packing program stores: a 32-bit word of interleaved elements."""
         panels = self.config.prepack
         if self.part != PACK_B or panels is None or panels.rows == 1:
             return self.packed
         return _WORDS[self.packed.itemsize * panels.rows]
 
     def grid(self, m: int, n: int, batch: int = 1, cores: int = 1, k: int = 1) -> tuple[int, ...]:
-        """Programs to launch: tiles of all batches, and parts of K.
+        """Launch grid: tiles of all batches, and split-K slices.
 
         `batch`: matrices of the result; for a packing program those of its operand. `k` counts for it alone.
         """
@@ -192,9 +191,9 @@ class Program:
             signature: for each parameter a `dtype`, a `pointer_type`, or a `constexpr` whose value is
                 compiled in.
             divisibility: known divisors of pointers and integers.
-            place: where the description stands; errors and locations of operations point there.
+            place: source location for errors and operations.
 
-        Raises CompilationError for an epilogue function that is wrong.
+        Raises CompilationError for an invalid epilogue function.
         """
         from tilewright.generator.body import Body
         from tilewright.generator.packing import Packing
@@ -215,8 +214,8 @@ AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
 def has_multi_dim_grid(config: MatmulConfig, m: int, n: int, batch: tuple[int, ...] = ()) -> bool:
-    """Whether the grid's dimensions can count the tiles of a product (`Program.multi_dim_grid`): groups are full, or one
-    of them is a matrix of a batch, and no dimension is too long."""
+    """Whether grid dimensions can be tile coordinates (`Program.multi_dim_grid`): groups are full, or one group is a
+    matrix of a batch, and no dimension is too long."""
     whole = config.form == "tiled" and config.parts == 1 and config.prepack is None
     if not whole or config.persistent or len(batch) > 1:
         return False
@@ -231,9 +230,9 @@ def programs(
     noalias_output: bool = False,
     multi_dim_grid: bool = False,
 ) -> tuple[Program, ...]:
-    """What to launch, in order: one program, with `split_k` two, with `panels` three.
+    """The programs to launch, in order: one, with `split_k` two, with `prepack` three.
 
-    `noalias_output`, `multi_dim_grid`: as in `Program`; only a program that is alone is spread.
+    `noalias_output`, `multi_dim_grid`: as in `Program`; the latter only applies to a single program.
     """
     if config.swap_operands:
         raise LaunchError("MatmulConfig: swap_operands is for tilewright.matmul on a GPU")
@@ -248,7 +247,7 @@ def programs(
 
 
 def _total_tile(config: MatmulConfig) -> tuple[int, int]:
-    """A tile with as many elements as threads like to add, as flat or tall as the product's."""
+    """The tile of the "total" program, with the aspect ratio of the matmul's."""
     if config.block_m == 1 or config.block_n == 1:
         return (1, 128) if config.block_m == 1 else (128, 1)
     return _TOTAL_TILE
