@@ -21,7 +21,7 @@ from tilewright.generator.contraction import accumulators
 from tilewright.generator.description import Access, Argument
 
 PRODUCTS = (arith.MulfOp, arith.MuliOp)
-SUMS = (arith.AddfOp, arith.AddiOp)
+ADDITIONS = (arith.AddfOp, arith.AddiOp)
 _FLOAT = (arith.ExtFOp, arith.TruncFOp)
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
 _INTEGER = (*_EXTENSIONS, arith.TruncIOp)
@@ -127,11 +127,11 @@ def check_accumulator_type(
         raise wrong(
             op, f"elements of {factors[0]} times elements of {factors[1]}: convert one array first"
         )
-    sums = accumulators(a)[0]
-    same = out.is_int() == sums.is_int()
-    if not same or out.primitive_bitwidth > sums.primitive_bitwidth:
+    accumulator = accumulators(a)[0]
+    same = out.is_int() == accumulator.is_int()
+    if not same or out.primitive_bitwidth > accumulator.primitive_bitwidth:
         raise wrong(
-            op, f"products of {factors[0]} are summed in {sums}, which does not hold {result}"
+            op, f"products of {factors[0]} accumulate in {accumulator}, which does not hold {result}"
         )
 
 

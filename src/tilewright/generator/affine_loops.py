@@ -22,9 +22,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import (
+    ADDITIONS,
     CONVERSIONS,
     PRODUCTS,
-    SUMS,
     check_accumulator_type,
     check_conversions,
     language_type,
@@ -50,7 +50,7 @@ def recognize(function: FuncOp, typed: bool = True) -> Description:
     store = _only_store(body, function)
     names = {loop: loop.body.block.args[0].name_hint or "?" for loop in loops}
     total = plain(store.value)
-    if not isinstance(total.owner, SUMS):
+    if not isinstance(total.owner, ADDITIONS):
         raise _wrong(store, "the stored value is not a sum")
     product, old = _terms(total.owner, store)
     left, right = (_load(v, product) for v in product.operands)
@@ -163,7 +163,7 @@ def _only_store(body: list[Operation], function: FuncOp) -> affine.StoreOp:
     if len(stores) != 1:
         at = stores[1] if stores else body[-1] if body else function
         raise _wrong(at, f"the innermost body stores {len(stores)} times")
-    known = (affine.LoadOp, affine.StoreOp, *CONVERSIONS, *PRODUCTS, *SUMS)
+    known = (affine.LoadOp, affine.StoreOp, *CONVERSIONS, *PRODUCTS, *ADDITIONS)
     for op in body:
         if not isinstance(op, known) and not _harmless(op):
             raise _wrong(op, f"{op.name} has no place in it")

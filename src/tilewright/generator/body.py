@@ -191,16 +191,16 @@ class Body:
         of_many = self.config.persistent and part == "whole"
         extras = self._vectors(batch, rows, columns) if of_many else {}
         if part == TOTAL:
-            sums = self._total(batch, rows, columns)
+            acc = self._total(batch, rows, columns)
         elif self.config.form == "listing1":
-            sums = self._in_memory(batch, rows, columns)
+            acc = self._in_memory(batch, rows, columns)
         elif self.config.form == "gemv":
-            sums = self._reduction(batch, rows, columns)
+            acc = self._reduction(batch, rows, columns)
         else:
-            sums = self._product(batch, rows, columns)
+            acc = self._product(batch, rows, columns)
         if part == PARTIAL:
             pointer, mask = self._work(self.s.program_id(1), batch, rows, columns)
-            self.s.store(pointer, sums, mask)
+            self.s.store(pointer, acc, mask)
             return
         addend = None
         if self.contraction.addend is not None:
@@ -211,7 +211,7 @@ class Body:
                 extras[i] = self._extra(i, extra, batch, rows, columns)
         given = [extras[i] for i in range(len(extras))]
         pointer, mask = self._access("out", batch, rows, columns, "M", "N")
-        self.s.store(pointer, self.epilogue.apply(sums, addend, given), mask)
+        self.s.store(pointer, self.epilogue.apply(acc, addend, given), mask)
 
     def _vectors(self, batch: list[Any], rows: Tile, columns: Tile) -> dict[int, Tile]:
         """The epilogue's scalars, columns and rows by number. Persistent programs load them before the main loop,
@@ -252,8 +252,8 @@ class Body:
         pointer, mask = self._access("b", batch, depth, columns, "K", "N")
         return a, self.s.load(pointer, mask, 0)
 
-    def _dot(self, a: Tile, b: Tile, sums: Tile) -> Tile:
-        return self.s.dot(a, b, sums, input_precision=self.contraction.precision)
+    def _dot(self, a: Tile, b: Tile, acc: Tile) -> Tile:
+        return self.s.dot(a, b, acc, input_precision=self.contraction.precision)
 
     def _zeros(self, *shape: int) -> Tile:
         return self.s.filled(0, self.contraction.accumulator_type.with_shape(shape))
@@ -261,9 +261,9 @@ class Body:
     def _product(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The main loop with the accumulator in registers."""
 
-        def step(k: Tile, sums: Tile) -> list[Tile]:
+        def step(k: Tile, acc: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
-            return [self._dot(a, b, sums)]
+            return [self._dot(a, b, acc)]
 
         return self.tracer.loop(*self._range(), [self._zeros(*self.program.tile)], step)[0]
 
@@ -277,9 +277,9 @@ class Body:
             return self.s.convert(self.s.load(pointer, mask, 0), self.contraction.accumulator_type)
 
         def step(k: Tile) -> list[Tile]:
-            sums = load()
+            acc = load()
             a, b = self._operands(batch, rows, columns, k)
-            self.s.store(pointer, self.s.convert(self._dot(a, b, sums), kind), mask)
+            self.s.store(pointer, self.s.convert(self._dot(a, b, acc), kind), mask)
             return []
 
         self.tracer.loop(*self._range(), [], step)
@@ -295,33 +295,33 @@ class Body:
             return self._rows_of_k(batch, rows, columns)
         shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
 
-        def step(k: Tile, sums: Tile) -> list[Tile]:
+        def step(k: Tile, acc: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
             a, b = self.s.convert(a, kind), self.s.convert(b, kind)
             # [m, k] times [k, 1] as [1, k]; [1, k] as [k, 1] times [k, n]
             if axis:
-                return [sums + a * self.s.trans(b)]
-            return [sums + self.s.trans(a) * b]
+                return [acc + a * self.s.trans(b)]
+            return [acc + self.s.trans(a) * b]
 
-        sums = self.tracer.loop(*self._range(), [self._zeros(*shape)], step)[0]
-        return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
+        acc = self.tracer.loop(*self._range(), [self._zeros(*shape)], step)[0]
+        return self.s.sum(acc, axis, keep_dims=True, dtype=kind)
 
     def _rows_of_k(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The accumulator as a row, to which the sum of a few rows of products is added per step."""
         kind, tile = self.contraction.accumulator_type, self.program.tile
 
-        def step(k: Tile, sums: Tile) -> list[Tile]:
+        def step(k: Tile, acc: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
             # [1, k] as [k, 1] times [k, n]; [m, k] as [k, m] times [k, 1]
             a, b = self.s.convert(self.s.trans(a), kind), self.s.convert(b, kind)
-            return [sums + self.s.sum(a * b, 0, keep_dims=True, dtype=kind)]
+            return [acc + self.s.sum(a * b, 0, keep_dims=True, dtype=kind)]
 
-        sums = self.tracer.loop(*self._range(), [self._zeros(1, max(tile))], step)[0]
-        return self.s.trans(sums) if tile[1] == 1 else sums
+        acc = self.tracer.loop(*self._range(), [self._zeros(1, max(tile))], step)[0]
+        return self.s.trans(acc) if tile[1] == 1 else acc
 
     def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The sum of split-K slices in order; some are loaded in advance."""
-        sums = None
+        acc = None
         parts = range(self.config.parts)
         for first in parts[::_AHEAD]:
             loaded = []
@@ -331,8 +331,8 @@ class Body:
                 pointer, mask = self._work(index, batch, rows, columns, row)
                 loaded.append(self.s.load(pointer, mask, 0))
             for tile in loaded:
-                sums = tile if sums is None else sums + tile
-        return sums
+                acc = tile if acc is None else acc + tile
+        return acc
 
     # ---- memory ----------------------------------------------------------------------------------
 

@@ -147,13 +147,13 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
     element = contraction.a.dtype.short_name
     if element == "fp32" and contraction.precision == "tf32":
         element = "tf32"
-    sums = contraction.accumulator_type.short_name
+    accumulator = contraction.accumulator_type.short_name
     read = [e.dtype.itemsize for e in contraction.extras if e.axes == "mn"]
     if contraction.addend is not None:
         read.append(contraction.addend.dtype.itemsize)
     across = "a" * (contraction.a.order == COLUMN) + "b" * (contraction.b.order == ROW)
     return model.Workload(
-        max(1, m), max(1, n), max(1, k), max(1, batch), element, contraction.out.dtype.short_name, sums,
+        max(1, m), max(1, n), max(1, k), max(1, batch), element, contraction.out.dtype.short_name, accumulator,
         float(sum(read)), _packable(contraction), across, _starts(contraction, m, n, k),
     )  # fmt: skip
 
@@ -177,10 +177,10 @@ def _all_starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, 
 
 def _packable(contraction: Contraction) -> bool:
     """Whether a CPU micro-kernel takes both operands and accumulates in the accumulator type."""
-    a, b, sums = contraction.a.dtype, contraction.b.dtype, contraction.accumulator_type
+    a, b, accumulator = contraction.a.dtype, contraction.b.dtype, contraction.accumulator_type
     if contraction.a.order == GENERAL or contraction.b.order == GENERAL or a != b:
         return False
-    return not (a.is_int() and a.is_int_unsigned()) and sums.primitive_bitwidth >= 32
+    return not (a.is_int() and a.is_int_unsigned()) and accumulator.primitive_bitwidth >= 32
 
 
 def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -> Panels | None:
@@ -190,9 +190,11 @@ def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -
     ]
     if None in names:
         return None
-    element, sums = (str(name) for name in names)
-    plan = plan_dot(tiling.block_m, tiling.block_n, tiling.block_k, element, element, sums, target)
-    if plan.kind == "amx_fp16" or plan.acc_type != sums or tiling.block_k % GROUP[plan.kind]:
+    element, accumulator = (str(name) for name in names)
+    plan = plan_dot(
+        tiling.block_m, tiling.block_n, tiling.block_k, element, element, accumulator, target
+    )
+    if plan.kind == "amx_fp16" or plan.acc_type != accumulator or tiling.block_k % GROUP[plan.kind]:
         return None
     if tiling.block_n % plan.micro.columns:
         return None

@@ -159,8 +159,8 @@ class MatmulConfig:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Passes, or forms of passes, that it does without."""
-        boxes = () if self.use_tma else ("pipeline-loads{tma=false}", "specialize-warps")
-        return boxes if self.wgmma_rs else (*boxes, "select-wgmma-rs")
+        no_tma = () if self.use_tma else ("pipeline-loads{tma=false}", "specialize-warps")
+        return no_tma if self.wgmma_rs else (*no_tma, "select-wgmma-rs")
 
     @property
     def text(self) -> str:

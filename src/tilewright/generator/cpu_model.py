@@ -39,7 +39,7 @@ _EXPOSED = 0.1
 #: fraction of the time of traffic beyond L2 that is not hidden, as a factor of its rate
 _FAR_SHARE = 2.0
 #: as a factor of the L2 rate: accumulators of packed products, whose latency is hidden
-_SUMS_BESIDE = 6
+_ACCUMULATOR_OVERLAP = 6
 
 
 def cpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
@@ -57,7 +57,9 @@ def cpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
                 for block_k in _even_blocks(work.k, depths):
                     tiling = Tiling(block_m, block_n, block_k, packed=packed)
                     share = _PACKED_SHARE if packed else _L2_SHARE
-                    large = _sums(work, tiling) > max(_SUMS_SHARE * target.l2_bytes, _SMALLEST)
+                    large = _accumulator_bytes(work, tiling) > max(
+                        _SUMS_SHARE * target.l2_bytes, _SMALLEST
+                    )
                     if not large and _l2_working_set(work, tiling) <= share * target.l2_bytes:
                         found[tiling] = None
     return list(found)
@@ -78,17 +80,17 @@ def _even_blocks(extent: int, blocks: tuple[int, ...]) -> list[int]:
     return list(found)
 
 
-def _sums(work: Workload, t: Tiling) -> int:
+def _accumulator_bytes(work: Workload, t: Tiling) -> int:
     """Bytes of a tile's accumulator."""
     return t.block_m * t.block_n * max(4, SIZES[work.element])
 
 
 def _l2_working_set(work: Workload, t: Tiling) -> int:
     """Bytes that a step keeps in L2: packed panels of B stream through."""
-    size, sums = SIZES[work.element], _sums(work, t)
+    size, accumulator = SIZES[work.element], _accumulator_bytes(work, t)
     if t.packed:
-        return t.block_m * t.block_k * size + sums
-    return (t.block_m + t.block_n) * t.block_k * max(4, size) + sums
+        return t.block_m * t.block_k * size + accumulator
+    return (t.block_m + t.block_n) * t.block_k * max(4, size) + accumulator
 
 
 def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
@@ -109,9 +111,9 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     if (down + across) * t.block_k * size > near:
         read = area * depth * size * (1 / down + 1 / across)
         multiply = max(multiply, read / rates.register_bytes_per_ns)
-    sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
+    accumulator = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
     # accumulator traffic overlaps the products of adjacent register tiles, more so without packing in between
-    sums /= _SUMS_BESIDE if t.packed else 2
+    accumulator /= _ACCUMULATOR_OVERLAP if t.packed else 2
     if t.packed:
         multiply *= _BEYOND_L1_PACKED if across * t.block_k * size > near else 1.0
     else:
@@ -126,7 +128,7 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     # operands of a matrix unit are copied once more, to interleave their rows
     moved = t.block_m + t.block_n * (2 if rates.matrix_unit else 1)
     move = 0.0 if t.packed else moved * depth * size / own
-    program = multiply + sums + far + move + store + rates.program_ns
+    program = multiply + accumulator + far + move + store + rates.program_ns
     parallel = programs > 1 and cores > 1
     total = waves * program + (rates.wake_ns if parallel else 0.0)
     packing, notes = 0.0, ()
@@ -149,10 +151,10 @@ def _notes(
     t: Tiling, size: int, target: TargetInfo, packed: float, nanoseconds: float
 ) -> tuple[str, ...]:
     tile = t.block_m * t.block_k * size >> 10
-    sums = t.block_m * t.block_n * max(4, size) >> 10
+    accumulator = t.block_m * t.block_n * max(4, size) >> 10
     return (
         f"operands packed once, {packed / 1e6:.1f} MB in about {nanoseconds / 1e3:.0f} µs; every program "
         "packing its own would pack them " + f"{t.block_m}x{t.block_n} at a time",
-        f"a tile of A ({tile} KB) and its accumulators ({sums} KB) stay in the second level cache "
+        f"a tile of A ({tile} KB) and its accumulators ({accumulator} KB) stay in the second level cache "
         f"({target.l2_bytes >> 10} KB), while panels of B pass through the first",
     )

@@ -178,11 +178,11 @@ def _last_rounding(value: SSAValue) -> bool:
     return isinstance(op, arith.TruncFOp) and users == ["linalg.yield"]
 
 
-def _named(op: Operation, value: SSAValue, sums: Attribute) -> Simple | None:
+def _named(op: Operation, value: SSAValue, accumulator: Attribute) -> Simple | None:
     if op.name not in ("arith.addf", "arith.mulf", "arith.maximumf"):
         return None
     kind = op.results[0].type
-    if kind != f32 and not (kind == f64 and sums == f64):
+    if kind != f32 and not (kind == f64 and accumulator == f64):
         return None  # rounded at every step, or more exact than sums are: kept as it is written
     sides = [_plain(v) for v in op.operands]
     if value not in sides or sides[0] is sides[1]:

@@ -44,9 +44,9 @@ class Epilogue:
         self.compute = contraction.compute
         self.number = number
 
-    def apply(self, sums: Tile, addend: Tile | None, extras: Sequence[Tile]) -> Tile:
+    def apply(self, accumulator: Tile, addend: Tile | None, extras: Sequence[Tile]) -> Tile:
         """The tile to be stored, in the output's type."""
-        c, x = self.contraction, sums
+        c, x = self.contraction, accumulator
         if x.dtype.is_floating() and (c.has_alpha or addend is not None or c.epilogue):
             x = self.s.convert(x, self.compute)
         if c.has_alpha:

@@ -50,19 +50,19 @@ class GemvRows:
         end = s.minimum(begin + share, body.cdiv(self.rows, self.deep))
         kind = body.contraction.accumulator_type
 
-        def step(k: Tile, sums: Tile) -> list[Tile]:
+        def step(k: Tile, acc: Tile) -> list[Tile]:
             depth = k * self.deep + s.lanes(0, self.deep)
             x = s.where(
                 later, self._slice(batch, depth, first + 1), self._slice(batch, depth, first)
             )
             matrix = s.convert(self._rows(batch, depth, columns, width), kind)
-            return [matrix * x + sums]
+            return [matrix * x + acc]
 
         zeros = s.filled(0, kind.with_shape((self.deep, self.across)))
-        (sums,) = body.tracer.loop(begin, end, [zeros], step)
-        sums = s.sum(sums, 0, dtype=kind)
+        (acc,) = body.tracer.loop(begin, end, [zeros], step)
+        acc = s.sum(acc, 0, dtype=kind)
         pointer = self.values["work"] + body.plane(part, batch) * self.extent + columns
-        s.store(pointer, sums, columns < width)
+        s.store(pointer, acc, columns < width)
 
     def _slice(self, batch: list[Any], depth: Tile, row: Tile) -> Tile:
         """The vector's elements for one of the joined rows, as a column in the type of sums."""

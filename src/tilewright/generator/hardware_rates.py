@@ -127,11 +127,11 @@ def fitted_tiles(n: int) -> list[tuple[int, int, int]]:
 
 #: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
 #: times as long with a row-major B on an H200
-_TURNING = 1.5
+_TRANSPOSE_COST = 1.5
 
 
-def read_by_groups(
-    element: str, size: int, across: str, block_m: int, block_n: int, warps: int
+def wgmma_shared_traffic(
+    element: str, size: int, mn_major: str, block_m: int, block_n: int, warps: int
 ) -> float:
     """Lines of 32 bytes that a tile's products take from shared memory for 32 bytes of K, with what it
     takes to have both operands along k.
@@ -140,25 +140,27 @@ def read_by_groups(
     (`size` 2) are multiplied as they lie.
     """
     extents = {"a": block_m, "b": block_n}
-    through = through_registers(element, across, block_m, block_n, warps)
-    turned = sum(2 * _TURNING * extents[x] for x in across if x != through and size != 2)
-    if through:
-        rows, columns = extents[through], block_m * block_n // extents[through]
+    in_registers = register_operand(element, mn_major, block_m, block_n, warps)
+    transposed = sum(
+        2 * _TRANSPOSE_COST * extents[x] for x in mn_major if x != in_registers and size != 2
+    )
+    if in_registers:
+        rows, columns = extents[in_registers], block_m * block_n // extents[in_registers]
         again = max(1, warps // 4 // (rows // 64))  # groups that share the columns out
-        return rows // 64 * columns + rows * again + turned
+        return rows // 64 * columns + rows * again + transposed
     # narrow products wait for the left operand
     left = 64 * (max(2.0, 4.0 - block_n / 64) if block_n >= 64 else 2.0)
-    return block_m // 64 * (left + max(16, block_n)) + turned
+    return block_m // 64 * (left + max(16, block_n)) + transposed
 
 
 @functools.cache
-def through_registers(element: str, across: str, block_m: int, block_n: int, warps: int) -> str:
+def register_operand(element: str, mn_major: str, block_m: int, block_n: int, warps: int) -> str:
     """The operand, "a" or "b", that passes through registers instead of being turned in shared memory
     (the pass `select-wgmma-rs`); "" for none."""
     if element != "tf32":
         return ""
     larger = "ab" if block_m >= block_n else "ba"
-    for operand in larger if across == "ab" else across:
+    for operand in larger if mn_major == "ab" else mn_major:
         instruction = WgmmaInstruction(8, "tf32", "tf32", operand)
         found = partition_wgmma(instruction, block_m, block_n, warps)
         if found is not None and found.k_steps_per_batch(max_registers_per_thread(warps)):

@@ -21,8 +21,8 @@ from xdsl.ir.affine import AffineDimExpr
 
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import (
+    ADDITIONS,
     PRODUCTS,
-    SUMS,
     check_accumulator_type,
     check_conversions,
     language_type,
@@ -73,8 +73,8 @@ class _Reader:
             elif isinstance(op, FillOp):
                 self._fill(op)
             elif isinstance(op, GenericOp):
-                sums = any(kind.data == "reduction" for kind in op.iterator_types)
-                (self._generic_product if sums and self.product is None else self._generic)(op)
+                reduces = any(kind.data == "reduction" for kind in op.iterator_types)
+                (self._generic_product if reduces and self.product is None else self._generic)(op)
             elif isinstance(op, ReturnOp):
                 self._return(op)
             elif op.name not in ("arith.constant", "tensor.empty"):
@@ -114,7 +114,7 @@ class _Reader:
         if len(op.inputs) != 2 or len(op.outputs) != 1:
             raise _wrong(op, "a product takes two operands and one result")
         a, b, c = (self._map(m.data, op) for m in op.indexing_maps)
-        self.unsigned = _sums_products(op)
+        self.unsigned = _is_multiply_accumulate(op)
         names = {d: f"d{d}" for d in (*a, *b, *c)}
         for d, kind in enumerate(op.iterator_types):
             if (kind.data == "parallel") != (d in c):
@@ -272,13 +272,13 @@ class _Reader:
         return value.index
 
 
-def _sums_products(op: GenericOp) -> bool:
+def _is_multiply_accumulate(op: GenericOp) -> bool:
     """Check that a body yields its third argument plus the product of the others; whether they are unsigned."""
     block: Any = op.body.block
     stored = block.last_op.operands[0]
     a, b, out = block.args
     total = plain(stored).owner
-    if isinstance(total, SUMS):
+    if isinstance(total, ADDITIONS):
         for side, old in (total.operands, total.operands[::-1]):
             product = plain(side).owner
             factors = product.operands if isinstance(product, PRODUCTS) else ()

@@ -34,9 +34,9 @@ from tilewright.generator.hardware_rates import (
     fitted_tiles,
     from_l2,
     gpu_rates,
-    read_by_groups,
+    register_operand,
     tensor_macs,
-    through_registers,
+    wgmma_shared_traffic,
 )
 from tilewright.generator.workload import SIZES, Tiling, Workload
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle
@@ -67,7 +67,7 @@ _BYTES_AHEAD = 128 << 10
 #: bytes per row of an epilogue subtile
 _PART_LINE = 128
 #: accumulator registers per thread with which persistent kernels were measured, and registers needed in addition
-_MOST_SUMS_AHEAD, _BESIDE_SUMS = 128, 32
+_MAX_ACCUMULATORS_WITH_PRODUCER, _BESIDE_SUMS = 128, 32
 #: elements of the smallest tiles measured so; smaller ones have several resident CTAs per SM
 _LEAST_TILE_AHEAD = 128 * 128
 
@@ -215,7 +215,7 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
             block_n, work.n, 8 if groups else 16
         ):
             continue
-        if not tensor and block_m * block_n < 64 * 64 and _many(work, target):
+        if not tensor and block_m * block_n < 64 * 64 and _fills_target(work, target):
             continue
         if _registers(work, block_m, block_n, warps) > target.max_registers - 8:
             continue
@@ -249,11 +249,15 @@ def _of_tile(
     ]
     tiles = work.batch * -(-work.m // block[0]) * -(-work.n // block[1])
     ahead = _stages_ahead(work, block, target)
-    sums = block[0] * block[1] // (32 * warps)
-    fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _most_sums_ahead(warps)
+    registers = block[0] * block[1] // (32 * warps)
+    fits = ahead >= _FEWEST_STAGES_AHEAD and registers <= _max_accumulators_with_producer(warps)
     fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
-    few = ahead < _FEWEST_STAGES_AHEAD or sums > _MOST_SUMS_AHEAD or work.m <= block[0]
-    if not groups or work.epilogue_bytes or _turned(work):
+    few = (
+        ahead < _FEWEST_STAGES_AHEAD
+        or registers > _MAX_ACCUMULATORS_WITH_PRODUCER
+        or work.m <= block[0]
+    )
+    if not groups or work.epilogue_bytes or _is_transposed(work):
         return found
     if fits and tiles > target.cores:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
@@ -262,7 +266,7 @@ def _of_tile(
     return found
 
 
-def _turned(work: Workload) -> bool:
+def _is_transposed(work: Workload) -> bool:
     """Whether an operand is transposed in shared memory before MMAs read it, which a single resident CTA cannot hide.
 
     `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32, persistent and not.
@@ -280,11 +284,11 @@ def _stages_ahead(work: Workload, block: tuple[int, int, int], target: TargetInf
     return max(whole, min(in_parts, enough))
 
 
-def _most_sums_ahead(warps: int) -> int:
+def _max_accumulators_with_producer(warps: int) -> int:
     """Accumulator registers per thread with which a producer warp still has registers: each partition of an SM holds
     a quarter of the warps, rounded up."""
     registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
-    return min(_MOST_SUMS_AHEAD, registers - _BESIDE_SUMS)
+    return min(_MAX_ACCUMULATORS_WITH_PRODUCER, registers - _BESIDE_SUMS)
 
 
 def _warp_groups(work: Workload, target: TargetInfo) -> bool:
@@ -296,7 +300,7 @@ def _wasteful(block: int, extent: int, least: int) -> bool:
     return block > least and block >= 2 * extent
 
 
-def _many(work: Workload, target: TargetInfo) -> bool:
+def _fills_target(work: Workload, target: TargetInfo) -> bool:
     """Whether 64 × 64 tiles occupy every SM."""
     return work.batch * (work.m // 64) * (work.n // 64) >= target.cores
 
@@ -310,12 +314,12 @@ def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
 def _stages(work: Workload, m: int, n: int, k: int, target: TargetInfo, beside: int = 0) -> int:
     """Pipeline stages: as many as fit into shared memory (`beside`: bytes of other buffers), at most 8 and at most
     the number of steps."""
-    stage = (m + _brought(work, n, target)) * k * SIZES[work.element]
+    stage = (m + _loaded_columns(work, n, target)) * k * SIZES[work.element]
     room = target.shared_bytes - (2 << 10) - beside
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
 
 
-def _brought(work: Workload, n: int, target: TargetInfo) -> int:
+def _loaded_columns(work: Workload, n: int, target: TargetInfo) -> int:
     """Columns of B that are loaded for n: whole swizzle panels if B is MN-major in shared memory."""
     size = SIZES[work.element]
     if size != 2 or "b" not in work.mn_major or not _warp_groups(work, target):
@@ -354,7 +358,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
         step += rates.single_warpgroup_stall_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
-    shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
+    shared = t.stages * (t.block_m + _loaded_columns(work, t.block_n, target)) * t.block_k * size
     resident = 1 if t.persistent else _resident(work, t, shared, target.sm)
     # CTAs resident on one SM hide each other's prologue and epilogue
     rounds = -(-waves // resident)
@@ -379,7 +383,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
 
 
 def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
-    through = through_registers(work.element, work.mn_major, t.block_m, t.block_n, t.warps)
+    through = register_operand(work.element, work.mn_major, t.block_m, t.block_n, t.warps)
     return (f"{through.upper()} lies across k and passes through registers",) if through else ()
 
 
@@ -406,11 +410,13 @@ def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dic
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
-        rows = read_by_groups(work.element, size, work.mn_major, t.block_m, t.block_n, t.warps)
+        rows = wgmma_shared_traffic(
+            work.element, size, work.mn_major, t.block_m, t.block_n, t.warps
+        )
     else:
         down, across = _warp_grid(t)
         rows = t.warps * (t.block_m // down + t.block_n // across)
-    brought = t.block_m + _brought(work, t.block_n, target)
+    brought = t.block_m + _loaded_columns(work, t.block_n, target)
     filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
     of_a, of_b = (from_l2(start, rates) for start in work.row_alignment)

@@ -53,7 +53,7 @@ class Program:
     cycles each on a GPU, delay a program's first load."""
 
     @property
-    def written_apart(self) -> tuple[str, ...]:
+    def noalias_pointers(self) -> tuple[str, ...]:
         """Noalias pointers: the outputs, unless an epilogue may read them."""
         if not self.noalias_output:
             return ()
@@ -203,8 +203,10 @@ class Program:
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
         kind(self, tracer, values, divisibility or {}).emit()
-        spread = 2 if self.config.tma_multicast and self.part == WHOLE else 1
-        return tracer.module(name or self.name, divisibility or {}, self.written_apart, spread)
+        iterations = 2 if self.config.tma_multicast and self.part == WHOLE else 1
+        return tracer.module(
+            name or self.name, divisibility or {}, self.noalias_pointers, iterations
+        )
 
 
 #: integers by their bytes

@@ -139,8 +139,8 @@ class Tracer(KernelBuilder):
         self,
         name: str,
         divisibility: Mapping[str, int],
-        apart: Collection[str] = (),
-        spread: int = 1,
+        noalias: Collection[str] = (),
+        parallel_iterations: int = 1,
     ) -> ModuleOp:
         """Finish the function and return its module.
 
@@ -150,7 +150,7 @@ class Tracer(KernelBuilder):
         self.builder.op("func.return", [])
         types = [ir_type(kind) for _, kind in self._arguments]
         attributes = [
-            self._attributes(n, divisibility.get(n), n in apart) for n, _ in self._arguments
+            self._attributes(n, divisibility.get(n), n in noalias) for n, _ in self._arguments
         ]
         function = func.FuncOp.create(
             properties={
@@ -161,13 +161,13 @@ class Tracer(KernelBuilder):
             regions=[Region(self.block)],
             location=cast(Any, self.frames[0]).attribute,
         )
-        if spread > 1:
-            function.attributes["tile.parallel_iterations"] = IntegerAttr(spread, i32)
+        if parallel_iterations > 1:
+            function.attributes["tile.parallel_iterations"] = IntegerAttr(parallel_iterations, i32)
         return ModuleOp([function])
 
     @staticmethod
-    def _attributes(name: str, divisor: int | None, apart: bool) -> DictionaryAttr:
-        found: dict[str, Attribute] = {"tile.noalias": UnitAttr()} if apart else {}
+    def _attributes(name: str, divisor: int | None, noalias: bool) -> DictionaryAttr:
+        found: dict[str, Attribute] = {"tile.noalias": UnitAttr()} if noalias else {}
         if divisor is not None and divisor > 1:
             found["tile.divisibility"] = IntegerAttr(divisor, i32)
         found["tile.name"] = StringAttr(name)
