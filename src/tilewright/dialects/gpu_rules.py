@@ -1,4 +1,4 @@
-"""What the hardware asks of operations of the `gpu` dialect, and the interpreter does not see.
+"""Verification of hardware constraints on operations of the `gpu` dialect, which the interpreter does not model.
 
 Sources: PTX ISA, "Asynchronous warpgroup level matrix instructions", "cp.async.bulk.tensor", "mbarrier",
 "Tensor: swizzling modes", "elect.sync".
@@ -32,7 +32,7 @@ _LARGEST_BOX = 256
 _MOST_DIMS = 5
 _START = 128
 _ROWS = 8
-"""Lines after which what chunks are exchanged by repeats, whatever the span."""
+"""Rows after which the swizzle pattern repeats."""
 _TYPES = {
     "f16": "f16",
     "bf16": "bf16",
@@ -41,11 +41,11 @@ _TYPES = {
     "e4m3": "f8E4M3FN",
     "e5m2": "f8E5M2",
 }
-"""Operand types of `wgmma` -> elements."""
+"""Operand types of `wgmma` → element types."""
 
 
 def verify_shared(held: TensorType, text: str, stages: int) -> None:
-    """A buffer's layout is one of its tile's, in panels that divide its lines."""
+    """Require a buffer's layout to fit its tile, in panels that divide its rows."""
     try:
         layout = parse_shared(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _held(buffer: SSAValue) -> Any:
 
 
 def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
-    """A tile in registers is one that the buffer holds."""
+    """Require the register tile and the buffer's tile to have one type."""
     held = _held(buffer)
     same = tile.shape_of(value) == tile.shape_of(held)
     require(
@@ -88,7 +88,7 @@ def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
 
 
 def verify_part(op: Any) -> None:
-    """A tile cut along one dimension, of which each thread has the same registers in every part."""
+    """Require a slice along one dimension with the same registers per thread in every slice."""
     whole, part = tile.shape_of(op.source), tile.shape_of(op.result)
     start = tile.ints(op.start)
     cut = [d for d, (w, p) in enumerate(zip(whole, part, strict=True)) if w != p]
@@ -147,7 +147,7 @@ def verify_copy(op: Any) -> None:
 
 
 def verify_box(op: Any) -> None:
-    """Panels as the tensor memory accelerator writes and reads them."""
+    """Require panels that TMA can read and write."""
     shared = _shared(op.buffer)
     require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
     rank = len(op.global_dims)
@@ -182,7 +182,7 @@ def verify_box(op: Any) -> None:
 
 
 def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
-    """The hardware exchanges chunks by bits of the address: panels and stages start with the pattern."""
+    """Require panels and stages to be aligned to the swizzle pattern, which depends on address bits."""
     require(
         not shared.swizzled or shared.strided_extent % _ROWS == 0,
         f"{op.name}: a panel of {shared.strided_extent} lines ends inside the pattern that it is swizzled by",
@@ -190,13 +190,13 @@ def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
 
 
 _MOST_BYTES = (1 << 20) - 1
-"""That a phase of a memory barrier counts."""
+"""Operations that the transaction count of an mbarrier's phase includes."""
 
 
 def verify_expected(op: Any) -> None:
-    """A phase ends when its bytes are there: those of the boxes that are started with it, no fewer and no more.
+    """Require the expected bytes to equal those of the TMA loads that signal the same phase.
 
-    With fewer a wait sees stages that are not there yet, with more it does not end.
+    With fewer a wait ends before the data has arrived, with more it never ends.
     """
     bytes_ = sum(
         _shared(other.buffer).bytes
@@ -215,7 +215,7 @@ def verify_expected(op: Any) -> None:
 
 
 def verify_arrivals(op: Any) -> None:
-    """As many warps arrive as a phase waits for: all of the program."""
+    """Require the arrival count of a phase to equal the warps that arrive: all of the program."""
     made: Any = op.barriers.owner
     warps = None if isinstance(made, Block) else made.arrival_count
     require(warps is not None, "gpu.mbarrier_arrive: barriers that wait for bytes, not for warps")
@@ -233,7 +233,7 @@ _BY_ONE_THREAD = ("gpu.mbarrier_arrive_expect_tx", "gpu.tma_load", "gpu.tma_stor
 
 
 def verify_elected(op: Any) -> None:
-    """What one thread does is for one thread: others would wait for it at a barrier forever."""
+    """Reject barriers below `gpu.elect`: the other threads would deadlock."""
     pending = [op.result]
     while pending:
         for use in pending.pop().uses:
@@ -256,7 +256,7 @@ def _scalar(op: Operation) -> bool:
 
 
 def verify_one_thread(op: Operation) -> None:
-    """Boxes are copied, and bytes expected, once: below a branch that `gpu.elect` decides."""
+    """Require TMA loads and expected bytes to be issued by one thread: below a branch on `gpu.elect`."""
     above = op.parent_op()
     while above is not None:
         if isinstance(above, scf.IfOp) and _elected(above.cond):
@@ -282,7 +282,7 @@ _BY_ALL = (
 
 
 def verify_producer(op: Any) -> None:
-    """A warp on its own does nothing that the warps of the program do together, and has no tiles."""
+    """Reject tile values and operations of all warps in a producer warp."""
     for inner in op.body.walk():
         tiles = any(tile.is_tile(v) for v in (*inner.operands, *inner.results))
         require(
@@ -291,8 +291,8 @@ def verify_producer(op: Any) -> None:
 
 
 def verify_group_product(op: Any) -> None:
-    """Operands as descriptors describe them, or as they pass through registers, or the left one in those;
-    sums as the fragments."""
+    """Require operands in layouts that descriptors, or register operands, support, and an accumulator in the
+    instruction's fragment layout."""
     in_registers = tile.is_tile(op.lhs)
     held = op.lhs.type if in_registers else _held(op.lhs)
     b = _shared(op.rhs)
@@ -320,7 +320,7 @@ def verify_group_product(op: Any) -> None:
 def _verify_major(
     op: Operation, shared: SharedLayout, index: int, instruction: WgmmaInstruction
 ) -> None:
-    """The buffer of operand `index` lies as the instruction takes it."""
+    """Require the major dimension of operand `index` that the instruction supports."""
     wanted = instruction.majors[index]
     across = wanted not in (None, shared.major_dim)
     require(not across, f"gpu.wgmma: {instruction} across k: {shared}")

@@ -131,7 +131,8 @@ def check_accumulator_type(
     same = out.is_int() == accumulator.is_int()
     if not same or out.primitive_bitwidth > accumulator.primitive_bitwidth:
         raise wrong(
-            op, f"products of {factors[0]} accumulate in {accumulator}, which does not hold {result}"
+            op,
+            f"products of {factors[0]} accumulate in {accumulator}, which does not hold {result}",
         )
 
 

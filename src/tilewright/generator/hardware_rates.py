@@ -14,27 +14,27 @@ from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.targets import GpuRates, TargetInfo
 
-#: bytes of a line of the caches
+#: bytes per cache line
 LINE = 128
-#: bytes a cycle that an SM gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
-#: each row is then on two lines. Measured on an H200
+#: bytes per cycle and SM of TMA loads whose rows start inside a cache line, by row alignment in bytes: each row then
+#: touches two lines. Measured on an H200
 _INSIDE_LINES = {16: 36.0, 32: 43.0, 64: 51.0}
 
 
 def from_l2(start: int, rates: GpuRates) -> float:
-    """Bytes a cycle that an SM gets from L2 of boxes whose rows begin at multiples of so many bytes."""
+    """L2 bandwidth of TMA loads in bytes per cycle and SM, by the alignment of rows in bytes."""
     return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
 
 
 def gpu_rates(target: TargetInfo) -> GpuRates:
-    """Rates of a GPU target. Raises UnsupportedTarget for one that has none."""
+    """Rates of a GPU target. Raises UnsupportedTarget if they are unknown."""
     if target.rates is None:
         raise UnsupportedTarget(f"there are no figures for {target.name}")
     return target.rates
 
 
 def tensor_macs(rates: GpuRates, element: str) -> float:
-    """Multiply-adds per SM and cycle on tensor cores; 0 where they do not take `element`.
+    """Multiply-adds per SM and cycle on tensor cores; 0 if they do not support `element`.
 
     `element`: "fp16", "bf16", "tf32", "fp8e4nv", "fp8e5", "i8", "u8".
     """
@@ -43,39 +43,39 @@ def tensor_macs(rates: GpuRates, element: str) -> float:
 
 @dataclass(frozen=True)
 class CpuRates:
-    """What one core does in a nanosecond."""
+    """Rates of one core, per nanosecond."""
 
     macs_per_ns: float
     """Multiply-adds of the element type in registers."""
     pack_bytes_per_ns: float = 12.0
-    """Packing operands for all programs: read, rearranged, written to memory and read again."""
+    """Prepacking in bytes: read, reordered, written to memory and read again."""
     program_pack_bytes_per_ns: float = 40.0
-    """A program packing a step's operands for itself, into its second level cache."""
+    """Packing of a step's operands by each program, into L2, in bytes."""
     l1_pack_bytes_per_ns: float = 72.0
-    """The same where the panels stay in the first."""
+    """The same if the panels stay in L1."""
     cache_bytes_per_ns: float = 60.0
-    """From and to the second level cache."""
+    """L2 bandwidth in bytes."""
     memory_bytes_per_ns: float = 8.0
-    """From memory, all cores reading: a core's share."""
+    """DRAM bandwidth in bytes: one core's share while all cores read."""
     register_bytes_per_ns: float = 160.0
-    """From the second level cache to registers, in long runs."""
+    """L2 to registers in bytes, in long runs."""
     wake_ns: float = 5_000.0
-    """Starting a launch on several cores."""
+    """Launch overhead on several cores, in nanoseconds."""
     launch_ns: float = 1_500.0
     program_ns: float = 200.0
-    """A program's beginning and end."""
+    """Prologue and epilogue of a program, in nanoseconds."""
     matrix_unit: bool = False
-    """Products are made by a unit with tiles of its own (AMX)."""
+    """Whether a matrix unit with tile registers (AMX) multiplies."""
 
 
-#: assumed clock: what a server core holds with wide vectors
+#: assumed clock of a server core with wide vectors
 _CPU_GHZ = 3.0
 
 
 def cpu_rates(target: TargetInfo, element: str) -> CpuRates:
     """Rates of a CPU target for an element type ("fp32", "fp64", "fp16", "bf16", "i8" …).
 
-    Two vector multiply-adds a cycle; narrower elements are widened to 32 bits unless the machine has
+    Two vector FMAs per cycle; narrower elements are widened to 32 bits unless the machine has
     instructions for them.
     """
     bits = 64 if element in ("fp64", "i64") else 32
@@ -87,36 +87,36 @@ def cpu_rates(target: TargetInfo, element: str) -> CpuRates:
     return CpuRates(macs, matrix_unit=tiles > 1)
 
 
-#: what warp-group products take
+#: tiles of `wgmma`
 WARP_GROUP_TILES = (
     (128, 256, 8), (256, 128, 8), (192, 192, 12), (128, 192, 8), (192, 128, 12), (128, 128, 8),
     (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
     (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
 )  # fmt: skip
-#: of elements of 16 bits, with how much longer a step takes than is estimated (measured on an H200); those of 256 rows
-#: also of 8 bits that lie along k
+#: tiles of 16-bit elements, with the measured step time relative to the estimate (H200); those of 256 rows also of
+#: K-major 8-bit elements
 WIDE_TILES = {
     (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
     (256, 176, 8): 1.05, (256, 160, 8): 1.05,
 }  # fmt: skip
-#: with accumulators of 16 bits
+#: tiles with 16-bit accumulators
 HALF_TILES = ((256, 256, 8), (256, 192, 8))
 _NARROW_TILES = (
     (32, 128, 4), (128, 32, 4), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 128, 4), (128, 16, 4),
     (16, 64, 2), (64, 16, 2), (16, 32, 1), (32, 16, 1), (16, 16, 1),
 )  # fmt: skip
-#: what multiply-adds take: a thread's part of a tile stays in registers
+#: tiles of FMAs, which keep the accumulator in registers
 PLAIN_TILES = ((128, 128, 8), (128, 64, 8), (64, 128, 8), (64, 64, 4), *_NARROW_TILES)
-#: what mma.sync takes
+#: tiles of `mma.sync`
 WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), *PLAIN_TILES)
 
 
-#: tiles of rows whose columns fit the product: 1 to 4 of them side by side
+#: rows and warps of tiles whose columns are chosen to fit n
 _FITTED = ((64, 4), (128, 8), (192, 12), (256, 8))
 
 
 def fitted_tiles(n: int) -> list[tuple[int, int, int]]:
-    """Tiles of which few side by side cover n columns, with little beyond them."""
+    """Tiles of which one to four cover n columns with a small remainder."""
     found = []
     for parts in range(1, 5):
         width = -(-n // (16 * parts)) * 16
@@ -125,19 +125,17 @@ def fitted_tiles(n: int) -> list[tuple[int, int, int]]:
     return found
 
 
-#: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
-#: times as long with a row-major B on an H200
+#: weight of a transpose's shared-memory reads and writes: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25 times as
+#: long with a row-major B (H200)
 _TRANSPOSE_COST = 1.5
 
 
 def wgmma_shared_traffic(
     element: str, size: int, mn_major: str, block_m: int, block_n: int, warps: int
 ) -> float:
-    """Lines of 32 bytes that a tile's products take from shared memory for 32 bytes of K, with what it
-    takes to have both operands along k.
+    """Shared-memory traffic of a tile's `wgmma`s in 32-byte rows per 32 bytes of K, including transposes to K-major.
 
-    `across`: the operands ("a", "b", both or neither) that lie across k in memory; those of 16 bits
-    (`size` 2) are multiplied as they lie.
+    `mn_major`: the MN-major operands ("a", "b", both or neither). 16-bit operands (`size` 2) need no transpose.
     """
     extents = {"a": block_m, "b": block_n}
     in_registers = register_operand(element, mn_major, block_m, block_n, warps)
@@ -148,15 +146,15 @@ def wgmma_shared_traffic(
         rows, columns = extents[in_registers], block_m * block_n // extents[in_registers]
         again = max(1, warps // 4 // (rows // 64))  # groups that share the columns out
         return rows // 64 * columns + rows * again + transposed
-    # narrow products wait for the left operand
+    # narrow MMAs wait for the left operand
     left = 64 * (max(2.0, 4.0 - block_n / 64) if block_n >= 64 else 2.0)
     return block_m // 64 * (left + max(16, block_n)) + transposed
 
 
 @functools.cache
 def register_operand(element: str, mn_major: str, block_m: int, block_n: int, warps: int) -> str:
-    """The operand, "a" or "b", that passes through registers instead of being turned in shared memory
-    (the pass `select-wgmma-rs`); "" for none."""
+    """The MN-major operand, "a" or "b", that is read from registers (RS) instead of being transposed in shared memory
+    (`select-wgmma-rs`); "" for none."""
     if element != "tf32":
         return ""
     larger = "ab" if block_m >= block_n else "ba"

@@ -1,7 +1,6 @@
-"""Where the elements of a tile are: registers, lanes and warps, or addresses in shared memory.
+"""Layouts of tiles: over registers, lanes and warps (`Layout`), and in shared memory (`SharedLayout`).
 
-One type for all of it, `Layout` = repeat × linear; see `layout.py`. Pure Python, no IR: passes,
-code generation, the interpreter and the tests all ask the same functions.
+Pure Python without IR. Passes, code generation, the interpreter and the tests use the same functions.
 """
 
 from tilewright.layouts.layout import Layout, parse_layout

@@ -1,4 +1,4 @@
-"""Blocked layouts: each thread a run of consecutive elements, threads and warps side by side."""
+"""Blocked layouts: each thread holds a run of consecutive elements; lanes and warps tile the rest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
 
 
 def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
-    """Groups of a power of two of warps, and the dimension whose repeats they share out (-1: none)."""
+    """Number of warp groups, each of a power of two of warps, and the dimension whose repeats they split (-1: none)."""
     groups = warps // (warps & -warps)
     fitting = (d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0)
     return groups, next(fitting, -1)
@@ -93,7 +93,7 @@ def transposed_copy_layout(shape: Vector, warps: int, dim: int) -> Layout:
     contiguous along the other dimension.
 
     8 lanes along the other dimension read a sector of 32 bytes; 4 along `dim` write a 16-byte chunk
-    of a line. The 8 lines' chunks are exchanged by the swizzle, so that a warp meets every bank once.
+    of a row in shared memory. The swizzle permutes the chunks of the 8 rows, so that a warp touches every bank once.
     """
     return _taken(shape, warps, dim, (), (1, 1, 1, 0, 0), 0)
 
@@ -115,8 +115,8 @@ def _taken(
     lanes: tuple[int, ...],
     warp: int,
 ) -> Layout:
-    """A matrix whose bits are given out in order: to the first registers, to lanes, to warps, to the other
-    registers; 0 stands for the next bit along `dim`, 1 for that along the other dimension."""
+    """A layout of a matrix whose coordinate bits are assigned in order: to the first registers, lanes, warps and the
+    remaining registers; 0 means the next bit along `dim`, 1 the next bit along the other dimension."""
     extents = [shape[dim] & -shape[dim], shape[1 - dim] & -shape[1 - dim]]
     repeat = tuple(s // (s & -s) for s in shape)
     start = [1, 1]

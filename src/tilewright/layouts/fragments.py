@@ -14,23 +14,23 @@ from tilewright.layouts.layout import Layout, Vector
 from tilewright.targets.instructions import MMA_SYNC_80, MMA_SYNC_89, MmaInstruction
 
 INSTRUCTIONS = {row.name: row for row in (*MMA_SYNC_80, *MMA_SYNC_89)}
-"""By the name that `select-mma` writes."""
+"""`mma.sync` instructions by the name in the IR (`select-mma`)."""
 
 
 @dataclass(frozen=True)
 class WarpGrid:
-    """An instruction and how many warps stand along the rows and columns of the result."""
+    """An instruction and the number of warps along the rows and columns of the result."""
 
     instruction: MmaInstruction
     rows: int
     columns: int
     groups: int = 1
-    """Groups of `rows × columns` warps, where the number of warps is no power of two."""
+    """Groups of `rows × columns` warps if the number of warps is not a power of two."""
     along: int = -1
-    """Dimension of the result that groups share out (-1: all do the same)."""
+    """Dimension of the result that groups split (-1: all groups are replicas)."""
 
     def accumulator(self, m: int, n: int) -> Layout:
-        """Of the m×n result: a lane holds two neighbours of a row, again 8 rows below (m16)."""
+        """Accumulator layout, m×n: a lane holds two adjacent elements of a row, and two more 8 rows below (m16)."""
         i, shape = self.instruction, (m, n)
         m, n = _block(m, n)
         inside = [(0, 1)] + [(8, 0)] * (i.m == 16)
@@ -51,7 +51,7 @@ class WarpGrid:
         return replace(block, shape=shape, repeat=many, groups=self.groups, group_dim=mine)
 
     def left(self, m: int, k: int) -> Layout:
-        """Of the m×k operand A: rows over lanes 4 apart, k over 4 neighbouring lanes."""
+        """Layout of operand A, m×k: rows over lanes with stride 4, k over 4 adjacent lanes."""
         i, shape = self.instruction, (m, k)
         p = i.pack * i.adjacent
         m, k = _block(m, k)
@@ -67,7 +67,7 @@ class WarpGrid:
         return self._repeated(_clip(Layout((m, k), registers, lanes, warps)), shape, (0, 2))
 
     def right(self, k: int, n: int) -> Layout:
-        """Of the k×n operand B: k over 4 neighbouring lanes, columns over lanes 4 apart."""
+        """Layout of operand B, k×n: k over 4 adjacent lanes, columns over lanes with stride 4."""
         i, shape = self.instruction, (k, n)
         p = i.pack * i.adjacent
         k, n = _block(k, n)
@@ -83,7 +83,7 @@ class WarpGrid:
 
 
 def ldmatrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vector, ...]:
-    """Which line each lane names for `ldmatrix`: lanes 8i … 8i+7 those of matrix i.
+    """The row whose address each lane passes to `ldmatrix`: lanes 8i … 8i+7 address matrix i.
 
     The matrices of A (`rows`) are a block's two halves of 8 rows, for each half of k; those of B the
     halves of k, for columns and for those `pair` further. A matrix has 16 bytes along the dimension
@@ -100,12 +100,12 @@ def ldmatrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vec
 
 
 def ldmatrix_layout(operand: Layout, lanes: tuple[Vector, ...]) -> Layout:
-    """Where the lines lie that a warp's lanes name: its part of `operand`, lanes as `ldmatrix_lanes` has it."""
+    """Coordinates in `operand` of the rows that a warp's lanes address, lanes as in `ldmatrix_lanes`."""
     return replace(operand, registers=(), lanes=lanes)
 
 
 def paired_lines(right: Layout) -> int:
-    """How far apart a warp's first two blocks of columns are in operand B; 0 when it has one."""
+    """Distance between a warp's first two blocks of columns in operand B; 0 if it has one."""
     steps = [v[1] for v in right.registers if v[0] == 0 and v[1]]
     return min(steps, default=0)
 
@@ -117,10 +117,10 @@ def _scaled(vector: Vector, factor: int) -> Vector:
 def choose_warp_grid(
     instruction: MmaInstruction, m: int, n: int, warps: int, by_rows: bool = False
 ) -> WarpGrid:
-    """Warps along the rows and columns of an m×n result, so that each has a squarish part, or `by_rows`
-    as many whole rows as there are.
+    """Warps along the rows and columns of an m×n result: slices as square as possible, or `by_rows` as many whole
+    rows as possible.
 
-    Warps that find no part of their own repeat the work of others (their bits are zero vectors).
+    Excess warps are replicas (their bits are zero vectors).
     """
     rows = columns = 1
     even, (m_block, n_block) = warps & -warps, _block(m, n)
@@ -143,8 +143,8 @@ def choose_warp_grid(
 def mma_layouts(
     name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, by_rows: bool = False
 ) -> tuple[Layout, Layout, Layout]:
-    """Layouts of A, B and the sums of a product of `extents` m, n, k through instruction `name`, of
-    `batch` matrices one after another if there are any; `by_rows` as for `choose_warp_grid`."""
+    """Layouts of A, B and the accumulator of a dot of `extents` m, n, k with instruction `name`, and of `batch`
+    matrices; `by_rows` as for `choose_warp_grid`."""
     m, n, k = extents
     where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps, by_rows)
     a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
@@ -161,8 +161,7 @@ class WgmmaInstruction:
     left: str
     right: str
     through: str = ""
-    """Which operand of the product passes through registers from its buffer, where it is contiguous across
-    k: "a" or "b" (then the transposed product is made), or ""."""
+    """The MN-major operand that is read from registers (RS): "a", "b" (with SwapAB) or ""."""
 
     @property
     def any_major(self) -> bool:
@@ -189,7 +188,7 @@ _THROUGH = {None: "", ".rs": "a", ".rs.swap_ab": "b"}
 
 
 def parse_wgmma(text: str) -> WgmmaInstruction:
-    """The instruction that `str` wrote. Raises ValueError for other text."""
+    """Parse the text of `str`. Raises ValueError for other text."""
     match = _GROUP_TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not an instruction of warpgroups: {text!r}")
@@ -199,10 +198,10 @@ def parse_wgmma(text: str) -> WgmmaInstruction:
 
 @dataclass(frozen=True)
 class WarpgroupGrid:
-    """`wgmma` by warpgroups (4 warps, 64 rows): groups stand `rows × columns` over the result.
+    """`wgmma` by `rows × columns` warpgroups (4 warps, 64 rows each).
 
-    A number of warpgroups that is no power of two (3) shares out the rows or the columns by its odd
-    part: `odd` of `rows`, or of `columns` where `along` is 1.
+    The odd factor of a number of warpgroups that is not a power of two (3) splits the rows, or the columns if `along`
+    is 1: `odd` of them.
     """
 
     rows: int
@@ -235,7 +234,7 @@ class WarpgroupGrid:
         return self._repeated(m, n, registers, lanes, warps)
 
     def left(self, m: int, k: int, pack: int) -> Layout:
-        """Of operand A in registers, `pack` elements of k in each, where groups share out rows alone."""
+        """Layout of operand A in registers with `pack` elements of k each, if groups split rows only."""
         height, length = _block(m, k)
         rows = self.rows // (self.odd if self.along == 0 else 1)
         registers = (
@@ -263,7 +262,7 @@ class WarpgroupGrid:
 
 
 def choose_warpgroup_grid(m: int, n: int, warps: int) -> WarpgroupGrid | None:
-    """Warp groups over an m×n result; None when they do not share it out evenly."""
+    """Warpgroups of an m×n result; None if they do not divide it evenly."""
     groups, (height, length) = warps // 4, _block(m, n)
     if groups < 1 or warps % 4 or height < 64 or length < 8:
         return None
@@ -283,8 +282,8 @@ def choose_warpgroup_grid(m: int, n: int, warps: int) -> WarpgroupGrid | None:
 def wgmma_a_layout(
     instruction: WgmmaInstruction, m: int, n: int, k: int, warps: int
 ) -> Layout | None:
-    """How operand A lies in registers for an m×n result of `wgmma` with k elements each: every warpgroup
-    has its own rows whole (PTX ISA, fragments of matrix A). None where groups share columns out."""
+    """Register layout of operand A for an m×n result of `wgmma` with k elements: every warpgroup holds whole rows
+    (PTX ISA, fragments of matrix A). None if groups split the columns."""
     groups = choose_warpgroup_grid(m, n, warps)
     if groups is None or groups.columns > 1 or k % instruction.k:
         return None
@@ -306,7 +305,7 @@ def batched(layout: Layout, batch: int) -> Layout:
 
 
 def _block(*extents: int) -> Vector:
-    """The largest power of two in each extent: what bits can reach; the rest is repeats."""
+    """The largest power of two that divides each extent; the remaining factor is repeats."""
     return tuple(e & -e for e in extents)
 
 

@@ -63,7 +63,7 @@ class Layout:
         return tuple(r // self._share(d) for d, r in enumerate(self.repeats))
 
     def _share(self, dim: int) -> int:
-        """How many groups share out the copies along `dim`."""
+        """Number of groups that split the copies along `dim`."""
         return self.groups if dim == self.group_dim else 1
 
     @property
@@ -78,15 +78,15 @@ class Layout:
         return size
 
     def group_step(self, dim: int) -> int:
-        """What the number of a group of warps is multiplied by in the coordinate along `dim`."""
+        """Stride of the warp group's index in the coordinate along `dim`."""
         return self.block[dim] if dim == self.group_dim else 0
 
     # ---- coordinates ----
 
     @cached_property
     def register_offsets(self) -> tuple[Vector, ...]:
-        """What each register adds to the coordinates of its thread (inside the block by exclusive or;
-        the offset of a copy, a multiple of the block's extent, by addition)."""
+        """Contribution of each register to its thread's coordinates (inside the block by exclusive or; of a copy, a
+        multiple of the block's extent, by addition)."""
         inside = [
             _combine(self.registers, index, self.rank) for index in range(1 << len(self.registers))
         ]
@@ -117,7 +117,7 @@ class Layout:
         )
 
     def thread_offset(self, lane: int, warp: int) -> Vector:
-        """What lane and warp contribute to the coordinates."""
+        """Contribution of lane and warp to the coordinates."""
         found = self._thread_offsets.get((lane, warp))
         if found is None:
             found = self._thread_offsets[lane, warp] = self._thread_offset(lane, warp)
@@ -149,8 +149,8 @@ class Layout:
         )
 
     def num_consecutive(self, dim: int, most: int) -> int:
-        """Neighbours along `dim`, aligned, that a thread has in its registers, in order: a power of two
-        up to `most`."""
+        """Aligned run of consecutive elements along `dim` in a thread's registers, in order: a power of two up to
+        `most`."""
         others = [v[dim] for v in (*self.lanes, *self.warps)]
         length = 1
         while 2 * length <= most:
@@ -196,7 +196,7 @@ class Layout:
 
     @cached_property
     def is_surjective(self) -> bool:
-        """Whether every element of the tile is somewhere."""
+        """Whether some thread holds every element of the tile."""
         pivots: dict[int, int] = {}
         for vector in (*self.registers, *self.lanes, *self.warps):
             _insert(pivots, self._flat(vector))
@@ -210,8 +210,7 @@ class Layout:
     def holder(self, coordinates: Vector) -> tuple[int, int, int]:
         """(register, lane, warp) that hold an element: the inverse of `coordinates`.
 
-        Of several copies it is one, the same each time. Raises ValueError for an element that nobody
-        has.
+        Deterministic for replicated elements. Raises ValueError for an element that no thread holds.
         """
         inside = tuple(c % e for c, e in zip(coordinates, self.block, strict=True))
         left, index = self._flat(inside), 0
@@ -236,7 +235,7 @@ class Layout:
 
     @cached_property
     def _pivots(self) -> dict[int, tuple[int, int]]:
-        """Echelon basis of the reachable elements: leading bit -> (element, index that gives it)."""
+        """Echelon basis of the reachable elements: leading bit → (element, index that maps to it)."""
         pivots: dict[int, tuple[int, int]] = {}
         for bit, vector in enumerate((*self.registers, *self.lanes, *self.warps)):
             value, index = self._flat(vector), 1 << bit
@@ -305,7 +304,7 @@ class Layout:
         )
 
     def reshape(self, shape: Vector) -> Layout | None:
-        """The same elements under another shape (row-major); None when copies are in the way."""
+        """The layout under another shape (row-major); None if copies prevent it."""
         if any(r != 1 for r in self.repeats):
             return None
 

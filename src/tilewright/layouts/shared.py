@@ -1,14 +1,14 @@
-"""Tiles in shared memory, as threads, tensor cores and bulk copies read them.
+"""Shared-memory layouts of tiles, as threads, tensor cores and TMA access them, and bank conflicts.
 
-A tile lies in lines along its contiguous dimension. Three kinds:
+A tile consists of rows along its contiguous dimension. There are three kinds of layout:
 
-- panels: the lines are cut into panels of `swizzle_bytes` bytes (128, 64 or 32), of which the last may be wider than
-  what is left of them; a panel holds one span a line, line after line, and in each line the 16-byte chunks are exchanged by the exclusive or with bits of
-  the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so that both a
-  line and a column of chunks touch every bank once;
-- `swizzle_bytes` 0: panels of 16 bytes and no exchange: 8 lines are a core matrix of `wgmma`;
-- `swizzle_bytes` `LINEAR`: whole lines, with `pad` elements of nothing after each (arXiv 2108.13191 makes lines
-  of 136 out of 128 elements and 8 of padding).
+- swizzle panels: rows are split into panels of `swizzle_bytes` bytes (128, 64 or 32), the last of which may exceed the
+  tile. In each row of a panel the 16-byte swizzle atoms are permuted by exclusive or with address bits (PTX ISA,
+  "Asynchronous warpgroup level matrix shared memory layout"), so that a row and a column of atoms both touch every bank
+  once;
+- `swizzle_bytes` 0: panels of 16 bytes without a permutation: 8 rows are a core matrix of `wgmma`;
+- `swizzle_bytes` `LINEAR`: whole rows, with `pad` elements of padding after each (arXiv 2108.13191 pads rows of 128
+  elements with 8).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tilewright.layouts.layout import Layout
 
 SWIZZLE_ATOM_BYTES = 16
 LINEAR = -1
-"""The `swizzle_bytes` of lines that are not cut into panels."""
+"""The `swizzle_bytes` of rows that are not split into panels."""
 ALIGNMENT = 1024
-"""Where a swizzled tile may start: the pattern repeats every 8 lines of 128 bytes."""
+"""Alignment of a swizzled tile in bytes: the pattern repeats every 8 rows of 128 bytes."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SharedLayout:
     major_dim: int
     swizzle_bytes: int
     pad: int = 0
-    """Elements of nothing after each whole line."""
+    """Elements of padding after each row."""
 
     @property
     def strided_extent(self) -> int:
@@ -50,7 +50,7 @@ class SharedLayout:
 
     @property
     def width(self) -> int:
-        """Elements of one line of a panel."""
+        """Elements per row of a panel."""
         return (
             self.contiguous_extent
             if self.swizzle_bytes == LINEAR
@@ -59,7 +59,7 @@ class SharedLayout:
 
     @property
     def row_stride_bytes(self) -> int:
-        """Bytes from a line of a panel to the next."""
+        """Bytes between rows of a panel."""
         return (self.width + self.pad) * self.size
 
     @property
@@ -77,12 +77,12 @@ class SharedLayout:
 
     @property
     def panels(self) -> int:
-        """How many there are; the last may reach beyond the tile."""
+        """Number of panels; the last may exceed the tile."""
         return -(-self.contiguous_extent // self.width)
 
     @property
     def whole(self) -> bool:
-        """Whether panels end where the tile does."""
+        """Whether the panels divide the tile evenly."""
         return self.contiguous_extent % self.width == 0
 
     @property
@@ -105,7 +105,7 @@ _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) (?:swizzle(\d+)|pad(\d+))")
 
 
 def parse_shared(text: str) -> SharedLayout:
-    """The layout that `str` wrote. Raises ValueError for other text."""
+    """Parse the text of `str`. Raises ValueError for other text."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not a layout of shared memory: {text!r}")
@@ -117,7 +117,7 @@ def parse_shared(text: str) -> SharedLayout:
 
 
 def swizzle(offset: int, span: int) -> int:
-    """The byte that takes the place of `offset`: chunk bits exchanged with line bits."""
+    """The swizzled byte offset: atom bits xor row bits."""
     if span <= 0:
         return offset
     mask = span // SWIZZLE_ATOM_BYTES - 1
@@ -125,7 +125,7 @@ def swizzle(offset: int, span: int) -> int:
 
 
 def widest_swizzle(length: int, size: int) -> int:
-    """The widest swizzle whose panels tile a contiguous extent; 0 when none does."""
+    """The widest swizzle whose panels divide a contiguous extent; 0 if none does."""
     for span in (128, 64, 32):
         if length * size % span == 0:
             return span
@@ -133,11 +133,11 @@ def widest_swizzle(length: int, size: int) -> int:
 
 
 def padded_swizzle(length: int, size: int) -> int:
-    """The swizzle of a tile that boxes bring whose last panel may reach beyond it.
+    """The swizzle of a tile loaded by TMA whose last panel may exceed the tile.
 
-    `wgmma` reads operands that lie across k fastest in panels of 128 bytes: with tiles of 128 × 256, × 224, × 208,
-    × 192 and × 160 an H200 reached 785, 755, 736, 767 and 746 TFLOP/s, but 617, 619, 526, 539 and 577 with panels of
-    64 bytes, 341 to 299 with 32. So no more than a quarter is brought in vain.
+    `wgmma` reads MN-major operands fastest in panels of 128 bytes: with tiles of 128 × 256, × 224, × 208, × 192 and
+    × 160 an H200 reached 785, 755, 736, 767 and 746 TFLOP/s, but 617, 619, 526, 539 and 577 with panels of 64 bytes,
+    341 to 299 with 32. At most a quarter of the loaded bytes is unused.
     """
     wanted = length * size
     for span in (128, 64):
@@ -147,15 +147,15 @@ def padded_swizzle(length: int, size: int) -> int:
 
 
 def line_padding(length: int, size: int) -> int:
-    """Elements after each line of `length`, so that 8 lines' chunks of 16 bytes meet every bank once:
-    lines then start an odd number of chunks apart."""
+    """Elements of padding after each row of `length`, so that the 16-byte atoms of 8 rows touch every bank once: the
+    row stride is an odd number of atoms."""
     count = -(-length * size // SWIZZLE_ATOM_BYTES)
     padded = (count | 1) * SWIZZLE_ATOM_BYTES
     return (padded - length * size) // size
 
 
 def k_offset(layout: SharedLayout, k_dim: int, k: int) -> int:
-    """Byte offset of the operand at k (a multiple of what one instruction takes)."""
+    """Byte offset of the operand at k, a multiple of one instruction's k."""
     if layout.major_dim == k_dim:
         panel, inside = divmod(k, layout.width)
         return panel * layout.panel_bytes + inside * layout.size
@@ -172,8 +172,8 @@ def mn_offset(layout: SharedLayout, k_dim: int, mn: int) -> int:
 def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
     """The descriptor of `wgmma` without its address.
 
-    Panels with no swizzle are rows of core matrices (8 lines of 16 bytes): the two strides are those
-    from core to core along k ("leading") and along the other dimension.
+    Panels without a swizzle are rows of core matrices (8 rows of 16 bytes): the two strides are those between core
+    matrices along k ("leading") and along the other dimension.
     """
     code = {128: 1, 64: 2, 32: 3, 0: 0}[layout.swizzle_bytes]
     group = 8 * layout.row_stride_bytes
@@ -184,12 +184,12 @@ def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
     return code << 62 | (group >> 4) << 32 | (leading >> 4) << 16
 
 
-#: bytes of an element -> the blocks that a warp turns at a time: lines, and bytes of each
+#: bytes per element → block that a warp transposes at a time: rows, and bytes per row
 TRANSPOSE_BLOCKS = {1: (32, 16), 4: (4, 128)}
 
 
 def is_transposable(lines: int, length: int, size: int) -> bool:
-    """Whether a tile of `lines` lines of `length` elements of `size` bytes can be turned in blocks."""
+    """Whether a tile of `lines` rows of `length` elements of `size` bytes can be transposed in blocks."""
     if size not in TRANSPOSE_BLOCKS:
         return False
     block_lines, block_bytes = TRANSPOSE_BLOCKS[size]
@@ -201,7 +201,7 @@ BANK_BYTES = 4
 
 
 def wavefronts(addresses: Sequence[int], size: int) -> int:
-    """Times that shared memory is asked for one access of `size` bytes (1 … 16) at each lane's address."""
+    """Shared-memory wavefronts of an access of `size` bytes (1 … 16) at each lane's address."""
     lanes = BANKS * BANK_BYTES // max(BANK_BYTES, size)
     total = 0
     for start in range(0, len(addresses), lanes):
@@ -214,17 +214,17 @@ def wavefronts(addresses: Sequence[int], size: int) -> int:
 
 
 def min_wavefronts(size: int, lanes: int = 32) -> int:
-    """Times that an access of `size` bytes by `lanes` lanes takes without any conflict."""
+    """Wavefronts of an access of `size` bytes by `lanes` lanes without bank conflicts."""
     return max(1, lanes * size // (BANKS * BANK_BYTES))
 
 
 def bank_conflicts(
     layout: Layout, address: Callable[..., int], size: int, run: Sequence[Sequence[int]] = ()
 ) -> int:
-    """Passes beyond the fewest possible, over all accesses of all warps to a tile in `layout`.
+    """Wavefronts beyond the minimum, over all accesses of all warps to a tile in `layout`.
 
-    `address(*coordinates)` is the byte of an element, `size` its bytes; `run` lists the registers that
-    one access takes, neighbours in memory (default: each on its own).
+    `address(*coordinates)` is the byte address of an element of `size` bytes; `run` lists the registers of each vector
+    access, adjacent in memory (default: one each).
     """
     groups = run or [[register] for register in range(layout.registers_per_thread)]
     total = 0

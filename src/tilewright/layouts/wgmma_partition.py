@@ -29,7 +29,7 @@ OTHER_REGISTERS = 28
 """Registers per thread besides accumulator and operands: addresses, descriptors, counters."""
 _PAIRS = {8: 1, 1: 2, 2: 20, 4: 4, 16: 8, 32: 32}
 _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
-"""Row of the instruction -> position along the operand; in quads the next block of 64 has position 2."""
+"""Row of the instruction → position along the operand; in quads the next block of 64 has position 2."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""What operations ask of the layouts of their tiles, once `assign-layouts` has run.
+"""Verification of operations' tile layouts after `assign-layouts`.
 
-Code generation takes each thread's registers as they are, and the interpreter looks at no layout: that a
-mask stands where its values do, or that a row which is broadcast is where the tile's threads look for it,
-only a verifier can tell. The rules are those by which code generation finds its registers
-(`backends/nvidia/lower`): a register of one tile belongs to one of another whose offset is the same in
-some common coordinates, and both must have the same element there in every thread. Coordinates are sums
-over the bits of register, lane and warp, so that one of each bit stands for all.
+Code generation uses each thread's registers as they are, and the interpreter ignores layouts. Only verification finds a
+mask whose layout differs from its values', or a broadcast row that the threads do not hold. The rules are those by which
+code generation maps registers (`backends/nvidia/lower`): a register of one tile maps to that of another with the same
+offset in common coordinates, and both must hold the same element in every thread. Coordinates are linear in the bits of
+register, lane and warp, so checking each bit is sufficient.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tilewright.layouts.fragments import INSTRUCTIONS, mma_layouts
 from tilewright.layouts.layout import Vector
 
 Change = tuple[str, tuple[int, ...]]
-"""Coordinates of a tile to common ones: a name of `_changed`, and what it takes."""
+"""Map to common coordinates: a case of `_changed` and its arguments."""
 SAME: Change = ("same", ())
 
 
@@ -37,7 +36,7 @@ def layout_of(value: SSAValue | Attribute) -> Layout | None:
 
 
 def same_layout(op: Operation, *values: SSAValue | None) -> None:
-    """Tiles that an operation goes through register by register: all in one layout, or none in any."""
+    """Require one common layout, or none, of tiles that are accessed register by register."""
     kinds = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
     if any(k.encoding != kinds[0].encoding for k in kinds[1:]):
         listed = ", ".join(str(k) for k in kinds)
@@ -49,7 +48,7 @@ def same_layout(op: Operation, *values: SSAValue | None) -> None:
 
 
 def well_formed(op: Operation, text: str, shape: Vector) -> None:
-    """The text is that of a layout of a tile of this shape that has all of its elements."""
+    """Require the text of a surjective layout of this shape."""
     problem = _fault(text, shape)
     if problem:
         raise VerifyException(f"{op.name}: {problem}: {text}")
@@ -62,7 +61,7 @@ def verify_compatible(
     of_result: Change = SAME,
     of_source: Change = SAME,
 ) -> None:
-    """Every register of `result` finds its element in a register of `source` of the same thread."""
+    """Require that each thread holds every element of its registers of `result` in a register of `source`."""
     a, b = layout_of(result), layout_of(source)
     if a is None and b is None:
         return
@@ -75,7 +74,7 @@ def verify_compatible(
 def verify_dot_layouts(
     op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SSAValue
 ) -> None:
-    """Operands and sums of a product through `mma.sync` are where that instruction has them."""
+    """Require the fragment layouts of `mma.sync` for operands and accumulator."""
     sums = layout_of(acc)
     if sums is None or name not in INSTRUCTIONS:
         return  # elements by way of shared memory, from any layout
@@ -94,7 +93,7 @@ def verify_dot_layouts(
 
 
 def verify_scan_layout(op: Operation, value: SSAValue, axis: int) -> None:
-    """Along the axis a thread has runs; lanes follow each other, then warps, then the threads' further runs."""
+    """Require that along the axis a thread holds runs: lanes follow, then warps, then further runs per thread."""
     layout = layout_of(value)
     if layout is None:
         return
@@ -142,7 +141,7 @@ def _corresponds(a: Layout, b: Layout, of_a: Change, of_b: Change) -> bool:
 
 
 def _registers(layout: Layout) -> list[int]:
-    """One register for each bit of the block, and one of each copy."""
+    """One register per bit of the block, and one per copy."""
     block = 1 << len(layout.registers)
     found = {0, *(1 << i for i in range(len(layout.registers)))}
     return sorted(found | {*range(0, layout.registers_per_thread, block)})
@@ -154,8 +153,8 @@ def _warps(layout: Layout) -> list[int]:
 
 
 def _changed(change: Change, at: Vector) -> Vector:
-    """`at` in other coordinates: "drop" an axis, "zero" some, take the dimensions in an "order", the
-    coordinates "in" one dimension, "append" one, or those of a "reshape" (the extents of both shapes)."""
+    """`at` in other coordinates: "drop" an axis, "zero" some, permute dimensions ("order"), restrict to one
+    dimension ("in"), "append" one, or "reshape" (the extents of both shapes)."""
     name, given = change
     match name:
         case "drop":

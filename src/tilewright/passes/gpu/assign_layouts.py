@@ -290,9 +290,8 @@ class _Assigner:
                 user = op.next_op or op
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if self._recomputes(value, layout):
-            return self._clone(
-                cast(Operation, op), value, [layout] * len(op.operands), layout, user
-            )
+            made = cast(Operation, op)
+            return self._clone(made, value, [layout] * len(made.operands), layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives
