@@ -19,7 +19,25 @@ ARGUMENTS = {
     "b": "{tile.nonnegative}",
     "c": "",
 }
-_BINARY = "addi addi addi subi muli divsi remsi divui remui andi ori xori shrsi shrui shli minsi maxsi".split()
+_BINARY = [
+    "addi",
+    "addi",
+    "addi",
+    "subi",
+    "muli",
+    "divsi",
+    "remsi",
+    "divui",
+    "remui",
+    "andi",
+    "ori",
+    "xori",
+    "shrsi",
+    "shrui",
+    "shli",
+    "minsi",
+    "maxsi",
+]
 
 
 def program(seed):
