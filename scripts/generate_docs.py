@@ -24,15 +24,19 @@ _NOTE = "<!-- made by scripts/generate_docs.py from the source: edit there -->\n
 def passes_page() -> str:
     """The pipelines in order, and what each pass is for."""
     from tilewright.backends.cpu.pipeline import cpu_passes
-    from tilewright.backends.nvidia.pipeline import nvidia_passes
+    from tilewright.backends.nvidia import pipeline as nvidia
     from tilewright.passes.pipeline import shared_passes
     from tilewright.passes.registry import all_passes
 
     shared = len(shared_passes())
-    pipelines = {"a CPU": cpu_passes(), "an NVIDIA GPU": nvidia_passes()}
+    pipelines = {"a CPU": cpu_passes(), "an NVIDIA GPU": nvidia.nvidia_passes()}
+    parts_of = {
+        "a CPU": (shared_passes, cpu_passes),
+        "an NVIDIA GPU": (shared_passes, nvidia.tile_passes, nvidia.layout_passes),
+    }
     reasons = {
-        title: _reasons(shared_passes) + _reasons(function)
-        for title, function in (("a CPU", cpu_passes), ("an NVIDIA GPU", nvidia_passes))
+        title: [reason for function in functions for reason in _reasons(function)]
+        for title, functions in parts_of.items()
     }
     found = all_passes()
     parts = [

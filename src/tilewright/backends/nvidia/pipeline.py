@@ -14,10 +14,10 @@ from tilewright.passes.promote_accumulator import PromoteAccumulator
 @functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
-    return (*_tile_passes(), *_layout_passes())
+    return (*tile_passes(), *layout_passes())
 
 
-def _tile_passes() -> tuple[Pass, ...]:
+def tile_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles and instructions that layouts are chosen for."""
     from tilewright.passes.gpu.distribute_rows_over_cluster import DistributeRowsOverCluster
     from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
@@ -44,7 +44,7 @@ def _tile_passes() -> tuple[Pass, ...]:
     )
 
 
-def _layout_passes() -> tuple[Pass, ...]:
+def layout_passes() -> tuple[Pass, ...]:
     """Layouts, shared memory, schedules of loops, and the forms of accesses."""
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
