@@ -88,7 +88,8 @@ def _are_interleaved(
     low = symbols.facts.bounds(symbols.of(loop.lb))[0]
     trips = symbols.facts.bounds(symbols.of(loop.ub))[1] - low
     divisor = gcd(*known)
-    if free_loops(*accesses, loop) or free_loops(*reversed(accesses), loop):
+    first, second = accesses
+    if free_loops(first, second, loop) or free_loops(second, first, loop):
         return False
     if len(known) < len(steps) or not divisor or trips > _MOST_ITERATIONS:
         return False

@@ -285,13 +285,12 @@ class _Assigner:
             and (_is_accumulator(value, user) or not _is_loaded_operand(op.operands[0], user))
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
-        if isinstance(op, Operation) and self._makes_again(value, layout):
-            if isinstance(op, tile.LoadViewOp):
+        if isinstance(op, Operation) and (
+            self._makes_again(value, layout) or self._recomputes(value, layout)
+        ):
+            if isinstance(op, tile.LoadViewOp):  # where memory is as it was
                 user = op.next_op or op
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
-        if self._recomputes(value, layout):
-            made = cast(Operation, op)
-            return self._clone(made, value, [layout] * len(made.operands), layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives

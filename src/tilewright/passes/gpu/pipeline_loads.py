@@ -56,6 +56,7 @@ from tilewright.passes.gpu.analysis.loop_carried import (
     LoopCarriedScalars,
     enclosing_regions,
     is_in_loop,
+    most_iterations,
 )
 from tilewright.passes.gpu.analysis.loop_dots import (
     PipelinePattern,
@@ -155,6 +156,7 @@ class Pipeliner:
         target: TargetInfo,
     ) -> None:
         lag = options.mma_in_flight if pattern.done is not None else 0
+        stages = min(stages, max(2, most_iterations(loop)))
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)

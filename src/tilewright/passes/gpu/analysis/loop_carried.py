@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before
+from tilewright.passes.analysis.emit import constant_int
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
 
@@ -152,3 +153,11 @@ def _replace(old: Operation, new: Operation) -> None:
         result.name_hint = before.name_hint
         before.replace_all_uses_with(result)
     erase(old)
+
+
+def most_iterations(loop: scf.ForOp) -> int:
+    """Iterations of a loop between constants; further stages would stay empty."""
+    first, end, step = (constant_int(v) for v in (loop.lb, loop.ub, loop.step))
+    if first is None or end is None or not step:
+        return 1 << 30
+    return -(-(end - first) // step)
