@@ -73,7 +73,8 @@ def test_every_load_is_copied_ahead(target):
     assert not in_loops(module, tile.LoadViewOp)
     if target == "sm_90a":
         assert in_loops(module, gpu.MbarrierWaitOp) and not in_loops(module, gpu.AsyncCopyOp)
-        assert not in_loops(module, gpu.ConvertLayoutOp)  # u is read as accumulators lie
+        # u is read as accumulators lie, and decay as keys do
+        assert not in_loops(module, gpu.ConvertLayoutOp)
     for n in (0, 1, 3):
         arguments, wanted = delta_case(n)
         out = run_on_copies(module, arguments, (1, 1, 1))[4]
@@ -95,3 +96,31 @@ def test_gates_of_each_iteration():
     arguments, wanted = case(3, False)
     out = run_on_copies(module, arguments, (1, 1, 1))[5]
     np.testing.assert_allclose(np.asarray(out), wanted, atol=5e-3)
+
+
+@tw.jit
+def product(A, B, Out, K: tl.constexpr, D: tl.constexpr):
+    r, d = tl.arange(0, D), tl.arange(0, D)
+    total = tl.zeros((D, D), tl.float32)
+    for i in range(0, K, D):
+        a = tl.load(A + r[:, None] * K + (i + d)[None, :])
+        total = tl.dot(a, tl.load(B + (i + r)[:, None] * D + d[None, :]), total)
+    tl.store(Out + r[:, None] * D + d[None, :], total)
+
+
+@pytest.mark.parametrize(("iterations", "stages"), [(2, 2), (3, 3), (8, 4)])
+def test_no_stage_stays_empty(iterations, stages):
+    """A loop of few iterations has as many stages."""
+    signature = dict.fromkeys(("A", "B"), dtypes.pointer_type(dtypes.float16))
+    signature |= {"Out": dtypes.pointer_type(dtypes.float32)}
+    signature |= {"K": constexpr(32 * iterations), "D": constexpr(32)}
+    module = build(product, signature, dict.fromkeys(("A", "B", "Out"), 16)).module
+    lowered(prepared(module, 2, 4), "pipeline-loads")
+    buffers = [op.result.type for op in module.walk() if isinstance(op, gpu.LocalAllocOp)]
+    assert [buffer.stages.data for buffer in buffers] == [stages, stages]
+    rng = np.random.default_rng(stages)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((32, 32 * iterations),) * 2)
+    b = np.ascontiguousarray(b.T)
+    out = run_on_copies(module, [a, b, np.zeros((32, 32), np.float32)], (1, 1, 1))[2]
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(np.asarray(out), wanted, atol=1e-3 * np.abs(wanted).max())
