@@ -44,7 +44,7 @@ def test_lanes_read_the_elements_of_the_new_layout(source, target):
 def shifted(a, b, row, out):
     m, n, k = tl.arange(0, 64), tl.arange(0, 32), tl.arange(0, 16)
     s = tl.dot(tl.load(a + m[:, None] * 16 + k[None, :]), tl.load(b + k[:, None] * 32 + n[None, :]))
-    tl.store(out + m[:, None] * 32 + n[None, :], s - tl.load(row + n)[None, :])
+    tl.store(out + m[:, None] * 32 + n[None, :], s - tl.cumsum(tl.load(row + n))[None, :])
 
 
 def test_a_row_of_statistics_reaches_the_sums_by_shuffles():
@@ -57,6 +57,6 @@ def test_a_row_of_statistics_reaches_the_sums_by_shuffles():
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 16), (16, 32)))
     row, out = rng.standard_normal(32).astype(np.float32), np.zeros((64, 32), np.float32)
     after = run_ptx(artifact, [a, b, row, out], (1, 1, 1))
-    wanted = a.astype(np.float64) @ b.astype(np.float64) - row[None, :]
+    wanted = a.astype(np.float64) @ b.astype(np.float64) - np.cumsum(row)[None, :]
     np.testing.assert_allclose(np.asarray(after[3]), wanted, atol=1e-4)
     assert artifact.asm["ptx"].count("shfl.sync.idx") > 8  # one for the number of the warp
