@@ -48,6 +48,12 @@ def main() -> None:
             lambda x: np.abs(x**3 / np.log1p(x)),
             math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8,
         ),
+        # the same for 1 + f in [2/3, 4/3): LOG of `math/ptx`
+        "LOG of ptx": (
+            lambda x: (np.log1p(x) - x + x**2 / 2) / x**3,
+            lambda x: np.abs(x**3 / np.log1p(x)),
+            -1 / 3, 1 / 3, 7,
+        ),
         # sin(r) = r + r z p(z), z = r^2
         "SIN": (lambda z: (np.sin(np.sqrt(z)) / np.sqrt(z) - 1) / z, lambda z: z, 1e-9, (math.pi / 4) ** 2 * 1.001, 3),
         # cos(r) = 1 - z/2 + z^2 p(z)
