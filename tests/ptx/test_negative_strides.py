@@ -32,3 +32,14 @@ def test_rows_upside_down(engine, stride, upside_down):
     found = run(engine, product, (1,), a, b, out, stride, 64, 128, upside_down, stages=3)[2]
     rows = a[::-1] if upside_down or stride < 0 else a
     np.testing.assert_array_equal(found, rows.astype(np.float64) @ b)
+
+
+@tw.jit
+def annotated(a, stride: tl.int64):
+    tl.store(a, stride)
+
+
+@pytest.mark.parametrize("stride", [-128, 128])
+def test_annotated_strides(stride):
+    parameter = annotated.params[1]
+    assert annotated.launcher.specializer.argument(parameter, stride).divisible == (stride > 0)

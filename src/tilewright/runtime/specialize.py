@@ -339,9 +339,13 @@ class Specializer:
         kind = integer_type(value)
         slot = "uint" if kind is dtypes.uint64 else "int"
         known = value >= 0 and not param.do_not_specialize
-        # the strides of a tensor map are unsigned: not known as multiples of 16, negative ones are never in one
-        divisible = align and value >= 0 and value % ALIGNMENT == 0
-        return ArgumentType(kind, slot, divisible, nonnegative=known)
+        return ArgumentType(kind, slot, align and _is_aligned_size(value), nonnegative=known)
+
+
+def _is_aligned_size(value: int) -> bool:
+    """Whether an integer is a multiple of 16 and not negative. The strides of a tensor map are unsigned: if they are not
+    known as multiples of 16, negative ones are never in one."""
+    return value >= 0 and value % ALIGNMENT == 0
 
 
 def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
@@ -358,7 +362,7 @@ def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
     if not low <= value < high:
         raise IntegerOverflowError(f"{value} does not fit its annotated type {fixed}")
     slot = "uint" if fixed.is_int_unsigned() else "int"
-    return ArgumentType(fixed, slot, align and value % ALIGNMENT == 0)
+    return ArgumentType(fixed, slot, align and _is_aligned_size(value))
 
 
 def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
