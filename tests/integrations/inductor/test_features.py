@@ -83,11 +83,13 @@ def test_index_add_is_done_in_place_on_a_copy(monkeypatch):
     ir.FallbackKernel = SimpleNamespace(create=lambda *args, **kwargs: done.append((args, kwargs)))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch._inductor.ir", ir)
-    copy = SimpleNamespace(realize=lambda: done.append("realized"))
+    copy = SimpleNamespace(realize=lambda: done.append("realized"), get_name=lambda: "copy")
     lowerings = {}
     lowering = SimpleNamespace(
-        clone=lambda x: copy, register_lowering=lambda op, **_: lambda f: lowerings.update({op: f})
+        V=SimpleNamespace(graph=SimpleNamespace(mark_buffer_mutated=done.append)),
+        clone=lambda x: copy,
+        register_lowering=lambda op, **_: lambda f: lowerings.update({op: f}),
     )
     assert features._with_index_add(lowering, lowerings) is lowerings
     assert lowerings["add"]("x", 0, "index", "source", alpha=2) is copy
-    assert done == ["realized", (("add_", copy, 0, "index", "source"), {"alpha": 2})]
+    assert done == ["realized", (("add_", copy, 0, "index", "source"), {"alpha": 2}), "copy"]

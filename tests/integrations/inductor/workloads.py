@@ -69,6 +69,7 @@ add("gather_scatter", (20, 30), options="quick")(
         x.gather(1, torch.arange(140).reshape(20, 7) % 30),
         torch.zeros(10, 30).to(x.dtype).scatter_add(0, torch.arange(600).reshape(20, 30) % 10, x),
         torch.zeros(10, 30).to(x.dtype).index_add(0, torch.arange(20) % 10, x),
+        torch.ones(10, 30).to(x.dtype).index_add(0, torch.arange(20) % 10, x, alpha=3) + 1,
     )
 )
 add("indexing", (20, 30))(

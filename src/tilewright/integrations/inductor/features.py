@@ -98,6 +98,7 @@ def _with_index_add(module: Any, lowerings: dict[Any, Any]) -> dict[Any, Any]:
         result = module.clone(given)
         result.realize()
         ir.FallbackKernel.create(ops.index_add_.default, result, *args, **kwargs)
+        module.V.graph.mark_buffer_mutated(result.get_name())  # else constants are read as before
         return result
 
     if ops.index_add.default not in lowerings:
