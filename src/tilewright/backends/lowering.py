@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from tilewright import config
@@ -16,7 +15,7 @@ from tilewright.backends.base import Argument, Artifact, Options
 from tilewright.errors import CompilationError
 from tilewright.ir.location import location_of
 from tilewright.ir.text import print_ir
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.manager import run_pipeline
 from tilewright.targets import TargetInfo
 
@@ -83,9 +82,8 @@ class LoweringBackend(ABC):
         """Run the pipeline on a tile IR module, in place."""
         settings = config.current()
         self._check(module)
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp):
-                function.attributes.update(self.facts(options, target))
+        for function in functions_of(module):
+            function.attributes.update(self.facts(options, target))
         run_pipeline(
             module,
             self.passes(),

@@ -62,6 +62,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lgamma": _lanewise(math.lgamma),
     **{name: _of_c(name) for name in ("j0", "j1", "y0", "y1")},
     "logb": lambda x: np.where(x == 0, -np.inf, np.frexp(x)[1] - 1.0),
+    "div_rn": np.divide, "sqrt_rn": np.sqrt, "divide": np.divide, "exp10": lambda x: np.power(10.0, x),
 }  # fmt: skip
 _PREDICATES: dict[str, Callable[..., Any]] = {
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
@@ -75,12 +76,6 @@ def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
         return [(to_narrow(array, kind) if kind.itemsize < 4 else array.astype(kind))[()]]
 
 
-_FUNCTIONS |= {
-    "div_rn": np.divide,
-    "sqrt_rn": np.sqrt,
-    "divide": np.divide,
-    "exp10": lambda x: np.power(10.0, x),
-}
 _EXACT = {
     f"{operation}_{direction}": exact.meaning(f"{operation}_{direction}")
     for operation in exact.OPERATIONS

@@ -17,13 +17,21 @@ import dataclasses
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from tilewright.errors import PassError
 from tilewright.targets import TargetInfo
+
+
+def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
+    """The functions of a module that have a body."""
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp) and op.body.blocks:
+            yield op
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,7 +54,6 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -71,7 +70,7 @@ from tilewright.passes.analysis.regions import (
     terminator,
     without,
 )
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 
@@ -83,9 +82,7 @@ class CarryOffsets(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             changed = False
             for op in post_order(function):
                 if isinstance(op, scf.ForOp):

@@ -37,12 +37,11 @@ from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
 from tilewright.passes.analysis.regions import post_order
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 
@@ -54,9 +53,7 @@ class Licm(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp):
-                continue
+        for function in functions_of(module):
             for op in post_order(function):
                 if isinstance(op, (scf.ForOp, scf.WhileOp)):
                     _hoist(op)

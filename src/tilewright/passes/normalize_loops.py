@@ -52,7 +52,6 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.ir.types import defining_op
@@ -60,7 +59,7 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.regions import post_order, replace
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
 
@@ -73,9 +72,7 @@ class NormalizeLoops(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             for op in post_order(function):
                 if isinstance(op, scf.ForOp):
                     _normalize(prune_carried(op))

@@ -57,7 +57,6 @@ from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, i1
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
@@ -78,7 +77,7 @@ from tilewright.passes.analysis.effects import (
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.regions import post_order, rebuild_for, replace, terminator
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 
@@ -93,14 +92,13 @@ class PromoteAccumulator(Pass):
     """Take different arguments, and different lanes of a store, to be different memory."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                number = 0
-                for op in post_order(function):
-                    loop = op if isinstance(op, scf.ForOp) else None
-                    while loop is not None:
-                        loop = self._promote(loop, number)
-                        number += 1
+        for function in functions_of(module):
+            number = 0
+            for op in post_order(function):
+                loop = op if isinstance(op, scf.ForOp) else None
+                while loop is not None:
+                    loop = self._promote(loop, number)
+                    number += 1
 
     def _promote(self, loop: scf.ForOp, number: int) -> scf.ForOp | None:
         """The loop with one more tile in registers; None when there is none to promote."""

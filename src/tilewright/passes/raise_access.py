@@ -72,7 +72,7 @@ from tilewright.passes.analysis.masks import (
 )
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed, root_cause
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 STRIDED = "strided"
@@ -88,9 +88,8 @@ class RaiseAccess(Pass):
     """Leave out clamped lanes of loads that no store sees."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for op in module.body.block.ops:
-            if isinstance(op, FuncOp) and op.body.blocks:
-                _Raiser(op, self.drop_unseen).run(op)
+        for op in functions_of(module):
+            _Raiser(op, self.drop_unseen).run(op)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.folding import arithmetic, hints, shapes
 from tilewright.passes.folding.constants import fold
 from tilewright.passes.folding.control import simplify_control
@@ -71,9 +71,7 @@ class Simplify(Pass):
     name: ClassVar[str] = "simplify"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             erase_dead(function.body.block)
             for _ in range(_ROUNDS):
                 if not _sweep(function):

@@ -33,6 +33,7 @@ from tilewright.backends.llvm.types import (
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
 from tilewright.passes.analysis.regions import NO_UNROLL
+from tilewright.passes.base import functions_of
 from tilewright.targets import TargetInfo
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -275,13 +276,12 @@ def emit_module(
     out = ir.Module("tilewright")
     out.triple = target.triple
     entry = ""
-    for function in module.body.block.ops:
-        if isinstance(function, func.FuncOp):
-            entry = function.sym_name.data
-            codegen = KernelCodegen(out, function, target, fuse)
-            if places is not None:
-                codegen.places = InstructionPlaces(out, codegen.function)
-                places.append(codegen.places)
-            codegen.run()
+    for function in functions_of(module):
+        entry = function.sym_name.data
+        codegen = KernelCodegen(out, function, target, fuse)
+        if places is not None:
+            codegen.places = InstructionPlaces(out, codegen.function)
+            places.append(codegen.places)
+        codegen.run()
     add_half_conversions(out, target)
     return entry, out

@@ -28,48 +28,38 @@ from tilewright.dialects.tile.base import (
 )
 
 
+class _CmpOp(IRDLOperation):
+    predicate = prop_def(StringAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure(), Elementwise(cheap=True))
+    assembly_format = (
+        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
+    PREDICATES: ClassVar = ()
+
+    def verify_(self) -> None:
+        require(self.predicate.data in self.PREDICATES, f"{self.name}: {self.predicate.data}")
+        require(self.lhs.type == self.rhs.type, f"{self.name}: operand types differ")
+        elementwise(self, self.lhs, self.result)
+        require_element(self, self.result, i1, "the result")
+
+
 @irdl_op_definition
-class CmpIOp(IRDLOperation):
+class CmpIOp(_CmpOp):
     """Integer (or pointer) comparison: eq ne slt sle sgt sge ult ule ugt uge; result i1."""
 
     name = "tile.cmpi"
-    predicate = prop_def(StringAttr)
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = (
-        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
-    )
     PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-
-    def verify_(self) -> None:
-        require(self.predicate.data in self.PREDICATES, f"tile.cmpi: {self.predicate.data}")
-        require(self.lhs.type == self.rhs.type, "tile.cmpi: operand types differ")
-        elementwise(self, self.lhs, self.result)
-        require_element(self, self.result, i1, "the result")
 
 
 @irdl_op_definition
-class CmpFOp(IRDLOperation):
+class CmpFOp(_CmpOp):
     """Floating comparison: oeq one olt ole ogt oge (false on NaN), une (true on NaN), uno, ord."""
 
     name = "tile.cmpf"
-    predicate = prop_def(StringAttr)
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = (
-        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
-    )
     PREDICATES: ClassVar = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "uno", "ord")
-
-    def verify_(self) -> None:
-        require(self.predicate.data in self.PREDICATES, f"tile.cmpf: {self.predicate.data}")
-        require(self.lhs.type == self.rhs.type, "tile.cmpf: operand types differ")
-        elementwise(self, self.lhs, self.result)
-        require_element(self, self.result, i1, "the result")
 
 
 @irdl_op_definition

@@ -38,7 +38,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 from tilewright.passes.analysis.edit import insert_before, start_of
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.pointer_roots import PointerRoots
 from tilewright.targets import TargetInfo
 
@@ -78,8 +78,8 @@ class CheckBounds(Pass):
     idempotent: ClassVar[bool] = True
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp) and EXTENTS in function.attributes:
+        for function in functions_of(module):
+            if EXTENTS in function.attributes:
                 _Checker(function).run()
 
 

@@ -30,13 +30,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
     CONTROL,
@@ -61,12 +61,11 @@ class FormFusionGroups(Pass):
     name: ClassVar[str] = "form-fusion-groups"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                for op in list(function.walk()):
-                    if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
-                        _assert_scalar(op)
-                _form_in_block(function.body.block)
+        for function in functions_of(module):
+            for op in list(function.walk()):
+                if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
+                    _assert_scalar(op)
+            _form_in_block(function.body.block)
 
 
 def _assert_scalar(op: tile.AssertOp) -> None:

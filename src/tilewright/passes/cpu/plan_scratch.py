@@ -26,7 +26,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before, position_of, start_of
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,
     Slot,
@@ -51,9 +51,8 @@ class PlanScratch(Pass):
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                _Planner(function).run()
+        for function in functions_of(module):
+            _Planner(function).run()
 
 
 class _Planner:

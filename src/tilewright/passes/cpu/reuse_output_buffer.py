@@ -24,13 +24,12 @@ import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import block_of, end_of, insert_before, position_of, start_of
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import (
     UNKNOWN,
@@ -50,10 +49,9 @@ class ReuseOutputBuffer(Pass):
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
-                    _park_in_block(block)
+        for function in functions_of(module):
+            for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
+                _park_in_block(block)
 
 
 def _park_in_block(block: Block) -> None:

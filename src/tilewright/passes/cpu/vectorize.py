@@ -29,7 +29,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
 from tilewright.passes.analysis.edit import insert_before, start_of
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
     batch_of,
     dot_layouts,
@@ -70,11 +70,10 @@ class Vectorize(Pass):
     """Let dots in loops prefetch the operands of the next iteration."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                _Lowering(
-                    function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch
-                ).run()
+        for function in functions_of(module):
+            _Lowering(
+                function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch
+            ).run()
 
 
 class _Lowering:

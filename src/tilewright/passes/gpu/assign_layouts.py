@@ -40,7 +40,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
@@ -86,9 +86,8 @@ class AssignLayouts(Pass):
     mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _Assigner(function).run()
+        for function in functions_of(module):
+            _Assigner(function).run()
 
 
 def warps_of(function: FuncOp) -> int:

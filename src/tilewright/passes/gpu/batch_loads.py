@@ -30,7 +30,6 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -41,7 +40,7 @@ from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.analysis.regions import NO_UNROLL
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -72,14 +71,13 @@ class BatchLoads(Pass):
     fit into an SM with 65536 registers."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                threads = 32 * warps_of(function) // num_ctas_of(function)
-                words = min(self.registers_per_thread, self.registers_per_cta // threads)
-                for number, op in enumerate(list(function.walk())):
-                    if isinstance(op, scf.ForOp) and is_simple(op):
-                        self._batch(op, words, number)
-                erase_dead(function.body.block)
+        for function in functions_of(module):
+            threads = 32 * warps_of(function) // num_ctas_of(function)
+            words = min(self.registers_per_thread, self.registers_per_cta // threads)
+            for number, op in enumerate(list(function.walk())):
+                if isinstance(op, scf.ForOp) and is_simple(op):
+                    self._batch(op, words, number)
+            erase_dead(function.body.block)
 
     def _batch(self, loop: scf.ForOp, allowed: int, number: int) -> None:
         early = _Early(loop)

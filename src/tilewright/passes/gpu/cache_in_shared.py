@@ -33,7 +33,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
 from tilewright.passes.gpu.analysis.strips import KEPT
 from tilewright.targets import TargetInfo
@@ -54,9 +54,7 @@ class CacheInShared(Pass):
     requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             marked: dict[int, list[_Marked]] = {}
             for op in list(function.walk()):
                 if KEPT in op.attributes:

@@ -66,7 +66,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_size_of
 from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
@@ -87,9 +87,7 @@ class DeallocateShared(Pass):
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             if num_ctas_of(function) == 1 and cluster_size_of(function) == 1:
                 _deallocate(function, target)
 

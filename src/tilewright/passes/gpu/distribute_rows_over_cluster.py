@@ -62,7 +62,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure_elementwise
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, num_ctas_of
@@ -109,9 +109,7 @@ class DistributeRowsOverCluster(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.CLUSTERS):
             return
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             if num_ctas_of(function) > 1 or not is_distributable(function):
                 continue
             late = late_operations(function)

@@ -33,7 +33,6 @@ from typing import Any, ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
 from tilewright.dialects import gpu, tile
@@ -42,7 +41,7 @@ from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lane
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.ranges import are_disjoint
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo
 
@@ -62,10 +61,9 @@ class InsertBarriers(Pass):
     name: ClassVar[str] = "insert-barriers"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _walk(function.body.block, [])
-                function.attributes[ORDERED] = UnitAttr()
+        for function in functions_of(module):
+            _walk(function.body.block, [])
+            function.attributes[ORDERED] = UnitAttr()
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.copy_engines import TMA
 from tilewright.passes.gpu.analysis.disjoint_tiles import iterations_are_disjoint
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
@@ -109,8 +109,8 @@ class LowerStoresToTma(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.TMA):
             return
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
+        for function in functions_of(module):
+            if num_ctas_of(function) == 1:
                 known = Facts()
                 for op in list(function.walk()):
                     if isinstance(op, tile.StoreViewOp) and op.parent is not None:

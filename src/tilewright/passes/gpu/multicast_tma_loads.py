@@ -61,7 +61,7 @@ from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, cluster_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.targets import Feature, TargetInfo
@@ -82,8 +82,8 @@ class MulticastTmaLoads(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.MULTICAST):
             return
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
+        for function in functions_of(module):
+            if num_ctas_of(function) == 1:
                 _spread(function)
 
 

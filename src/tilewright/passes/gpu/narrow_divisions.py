@@ -33,13 +33,12 @@ from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i32
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 _UNSIGNED: dict[type[Operation], type[Operation]] = {
@@ -61,15 +60,14 @@ class NarrowDivisions(Pass):
     )  # fmt: skip
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                divisions = [op for op in function.walk() if type(op) in _UNSIGNED]
-                if divisions:
-                    facts = Facts(address_arithmetic(function))
-                    chosen = [(op, _narrower(op, facts)) for op in divisions]
-                    for op, form in chosen:
-                        if form is not None:
-                            _replace(op, *form)
+        for function in functions_of(module):
+            divisions = [op for op in function.walk() if type(op) in _UNSIGNED]
+            if divisions:
+                facts = Facts(address_arithmetic(function))
+                chosen = [(op, _narrower(op, facts)) for op in divisions]
+                for op, form in chosen:
+                    if form is not None:
+                        _replace(op, *form)
 
 
 def _narrower(op: Operation, facts: Facts) -> tuple[type[Operation], bool] | None:

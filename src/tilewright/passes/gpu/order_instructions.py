@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 ORDER_INSTRUCTIONS = "gpu.order_instructions"
@@ -37,6 +36,5 @@ class OrderInstructions(Pass):
     name: ClassVar[str] = "order-instructions"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp):
-                function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()
+        for function in functions_of(module):
+            function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()

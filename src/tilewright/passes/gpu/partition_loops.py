@@ -26,7 +26,6 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, UnitAttr, i32, i64
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
@@ -40,7 +39,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element
 from tilewright.passes.gpu.batch_loads import is_simple
 from tilewright.targets import TargetInfo
@@ -61,13 +60,12 @@ class PartitionLoops(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and is_simple(op) and _is_worth_it(op):
-                        limits = _limits(op)
-                        if limits:
-                            _Splitter(op, limits).run()
+        for function in functions_of(module):
+            for op in list(function.walk()):
+                if isinstance(op, scf.ForOp) and is_simple(op) and _is_worth_it(op):
+                    limits = _limits(op)
+                    if limits:
+                        _Splitter(op, limits).run()
 
 
 def _is_worth_it(loop: scf.ForOp) -> bool:

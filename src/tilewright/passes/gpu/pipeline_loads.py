@@ -46,7 +46,7 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
@@ -102,19 +102,16 @@ class PipelineLoads(Pass):
     """Shared memory of all buffers in bytes (0: the target's)."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                stages = stages_of(function)
-                for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and stages > 1:
-                        found = (
-                            find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
-                        )
-                        if found is not None:
-                            Pipeliner(op, found, function, stages, self, target).run()
-                    if isinstance(op, scf.ForOp) and op.parent is not None:
-                        _report_serial(op, stages)
-                erase_dead(function.body.block)
+        for function in functions_of(module):
+            stages = stages_of(function)
+            for op in list(function.walk()):
+                if isinstance(op, scf.ForOp) and stages > 1:
+                    found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
+                    if found is not None:
+                        Pipeliner(op, found, function, stages, self, target).run()
+                if isinstance(op, scf.ForOp) and op.parent is not None:
+                    _report_serial(op, stages)
+            erase_dead(function.body.block)
 
 
 def _report_serial(loop: scf.ForOp, stages: int) -> None:

@@ -29,14 +29,13 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
@@ -70,14 +69,13 @@ class PrefetchLoads(Pass):
     """Registers of 4 bytes that the loads of a loop may take in each thread."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and _waits_for_loads(op):
-                        loads = _chosen(op, warps_of(function), self.registers_per_thread)
-                        if loads:
-                            _Prefetcher(op, loads).run()
-                erase_dead(function.body.block)
+        for function in functions_of(module):
+            for op in list(function.walk()):
+                if isinstance(op, scf.ForOp) and _waits_for_loads(op):
+                    loads = _chosen(op, warps_of(function), self.registers_per_thread)
+                    if loads:
+                        _Prefetcher(op, loads).run()
+            erase_dead(function.body.block)
 
 
 def _waits_for_loads(loop: scf.ForOp) -> bool:

@@ -59,7 +59,7 @@ from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.buffer_views import transposed_view
 from tilewright.passes.gpu.analysis.dot_chains import chain_dots
@@ -114,8 +114,8 @@ class PromoteShared(Pass):
     loads from which operands are computed."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
+        for function in functions_of(module):
+            if num_ctas_of(function) == 1:
                 known = Facts()
                 stored: Stored = {}
                 copied = _copy_shared(function, known)

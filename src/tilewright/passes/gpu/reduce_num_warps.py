@@ -36,7 +36,7 @@ from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import TargetInfo
@@ -55,16 +55,15 @@ class ReduceNumWarps(Pass):
     """More warps than this must have twice as many elements a thread."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                largest = _largest_tile(function)
-                warps = warps_of(function)
-                while largest and warps > max(1, num_ctas_of(function)):
-                    share = self.elements_per_thread * (2 if warps > self.schedulers_per_sm else 1)
-                    if largest >= _LANES * warps * share:
-                        break
-                    warps //= 2
-                function.attributes[WARPS] = IntegerAttr(warps, i32)
+        for function in functions_of(module):
+            largest = _largest_tile(function)
+            warps = warps_of(function)
+            while largest and warps > max(1, num_ctas_of(function)):
+                share = self.elements_per_thread * (2 if warps > self.schedulers_per_sm else 1)
+                if largest >= _LANES * warps * share:
+                    break
+                warps //= 2
+            function.attributes[WARPS] = IntegerAttr(warps, i32)
 
 
 def _largest_tile(function: FuncOp) -> int:

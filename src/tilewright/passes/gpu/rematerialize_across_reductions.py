@@ -58,13 +58,12 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1, i32
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_pure_elementwise
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations
 from tilewright.passes.gpu.analysis.min_cut import min_vertex_cut
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -104,9 +103,7 @@ class RematerializeAcrossReductions(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.CLUSTERS):
             return
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             if num_ctas_of(function) > 1 or not is_distributable(function):
                 continue
             block = function.body.block

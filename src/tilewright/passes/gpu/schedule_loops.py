@@ -40,7 +40,7 @@ from tilewright.passes.analysis.edit import erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import UNIT, max_registers_per_thread
@@ -87,12 +87,11 @@ class ScheduleLoops(Pass):
     """As for `pipeline-loads`."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                plans = _plans(function, target, self)
-                if plans:
-                    _rewrite(function, plans)
-                    erase_dead(function.body.block)
+        for function in functions_of(module):
+            plans = _plans(function, target, self)
+            if plans:
+                _rewrite(function, plans)
+                erase_dead(function.body.block)
 
 
 @dataclass(eq=False)

@@ -39,7 +39,7 @@ from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.carried_counters import derive_carried_counters
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
@@ -83,8 +83,8 @@ class SpecializeWarps(Pass):
     """As for `pipeline-loads`."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
+        for function in functions_of(module):
+            if num_ctas_of(function) == 1:
                 _specialize(function, target, self)
                 erase_dead(function.body.block)
 

@@ -53,7 +53,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import (
     instructions,
@@ -115,9 +115,7 @@ class StripMineTiles(Pass):
     }
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in functions_of(module):
             planned = _Planner(self, function).plans()
             kept: CachePlan | None = None
             loops = 0

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp
 
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
 UNROLL = "gpu.unroll"
@@ -37,6 +36,5 @@ class Unroll(Pass):
     name: ClassVar[str] = "unroll"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp):
-                function.attributes[UNROLL] = UnitAttr()
+        for function in functions_of(module):
+            function.attributes[UNROLL] = UnitAttr()

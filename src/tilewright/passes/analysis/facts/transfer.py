@@ -200,44 +200,33 @@ def bit_xor(a: Fact, b: Fact) -> Fact:
     return reduced(a.bits, low, high, 0, most, min(a.zeros, b.zeros))
 
 
+def _either(a: Fact, b: Fact, is_a: bool, is_b: bool, bounds: Fact) -> Fact:
+    """The fact of one of two values: `a` or `b` if it is known which, otherwise both within `bounds`."""
+    return a if is_a else b if is_b else meet(join(a, b), bounds)
+
+
 def minimum_signed(a: Fact, b: Fact) -> Fact:
     """The smaller of two signed numbers."""
-    if a.smax <= b.smin:
-        return a
-    if b.smax <= a.smin:
-        return b
-    either = join(a, b)
-    return meet(either, signed_range(a.bits, min(a.smin, b.smin), min(a.smax, b.smax)))
+    bounds = signed_range(a.bits, min(a.smin, b.smin), min(a.smax, b.smax))
+    return _either(a, b, a.smax <= b.smin, b.smax <= a.smin, bounds)
 
 
 def maximum_signed(a: Fact, b: Fact) -> Fact:
     """The larger of two signed numbers."""
-    if a.smax <= b.smin:
-        return b
-    if b.smax <= a.smin:
-        return a
-    either = join(a, b)
-    return meet(either, signed_range(a.bits, max(a.smin, b.smin), max(a.smax, b.smax)))
+    bounds = signed_range(a.bits, max(a.smin, b.smin), max(a.smax, b.smax))
+    return _either(b, a, a.smax <= b.smin, b.smax <= a.smin, bounds)
 
 
 def minimum_unsigned(a: Fact, b: Fact) -> Fact:
     """The smaller of two unsigned numbers."""
-    if a.umax <= b.umin:
-        return a
-    if b.umax <= a.umin:
-        return b
-    either = join(a, b)
-    return meet(either, unsigned_range(a.bits, min(a.umin, b.umin), min(a.umax, b.umax)))
+    bounds = unsigned_range(a.bits, min(a.umin, b.umin), min(a.umax, b.umax))
+    return _either(a, b, a.umax <= b.umin, b.umax <= a.umin, bounds)
 
 
 def maximum_unsigned(a: Fact, b: Fact) -> Fact:
     """The larger of two unsigned numbers."""
-    if a.umax <= b.umin:
-        return b
-    if b.umax <= a.umin:
-        return a
-    either = join(a, b)
-    return meet(either, unsigned_range(a.bits, max(a.umin, b.umin), max(a.umax, b.umax)))
+    bounds = unsigned_range(a.bits, max(a.umin, b.umin), max(a.umax, b.umax))
+    return _either(b, a, a.umax <= b.umin, b.umax <= a.umin, bounds)
 
 
 def absolute(a: Fact) -> Fact:
