@@ -46,7 +46,7 @@ def test_configurations(tmp_path, capsys):
     assert "persistent multicast no-tma no-rs for sm_90a" in capsys.readouterr().err
     for wrong, says in {
         "persistent=perhaps": "neither persistent=true nor persistent=false",
-        "tma_multicast": "neither tma_multicast=true", "block_m=x": "no NAME=NUMBER", "prepack=3": "no field prepack",
+        "tma_multicast": "neither tma_multicast=true", "block_m=x": "is not NAME=NUMBER", "prepack=3": "no field prepack",
         "speed=9": "no field speed", "tma_multicast=true,persistent=false": "tma_multicast is for persistent programs",
     }.items():  # fmt: skip
         assert main([*command, wrong]) != 0

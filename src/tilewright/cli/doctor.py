@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import platform
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from importlib import metadata
@@ -130,8 +133,6 @@ def _cache() -> Iterator[Fact]:
 
 def _writeable(cache: Any) -> tuple[str, bool]:
     """Whether a cache entry and a tuning result can be written and read back; both are removed afterwards."""
-    import os
-
     from tilewright.runtime.tuning import TuningRecord
 
     key = cache.key("doctor", str(os.getpid()))
@@ -222,8 +223,6 @@ def _gpu(native: Any, index: int) -> tuple[str, bool]:
 
 
 def _kernel() -> Iterator[Fact]:
-    import functools
-
     from tilewright.cli import self_check
     from tilewright.targets.nvidia import NAMES
 
@@ -243,8 +242,6 @@ def _kernel() -> Iterator[Fact]:
 
 def _timed(worst_error: Callable[[], float]) -> tuple[str, bool]:
     """How far a softmax is off, and how long its first call took."""
-    import time
-
     start = time.perf_counter()
     error = worst_error()
     milliseconds = (time.perf_counter() - start) * 1e3

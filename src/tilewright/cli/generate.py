@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import config as settings
+from tilewright import dtypes
 from tilewright.backends import registry
 from tilewright.backends.base import Options
+from tilewright.cli.loading import load_place
 from tilewright.cli.show import View, check_code, present
 from tilewright.cli.signature import Signature
 from tilewright.cli.stages import trace
 from tilewright.errors import LaunchError
+from tilewright.generator.choice import explain
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.deprecated import CONFIG_FIELDS
 from tilewright.runtime.described import Described, from_mlir, signature_of
@@ -65,7 +68,6 @@ def generate(
 
 def without_view(place: str, given: Given, folder: Path | None, why: bool) -> None:
     """Write the product as files for C programs into `folder`, or say why its tiles were chosen."""
-    from tilewright.generator.choice import explain
     from tilewright.runtime.export.matmul import export_matmul
 
     described = load(place, given.function)
@@ -90,8 +92,6 @@ def load(place: str, function: str | None) -> Described:
     """Load the description that a command-line location names."""
     if place.endswith(".mlir"):
         return from_mlir(Path(place), function)
-    from tilewright.cli.loading import load_place
-
     module, name = load_place(place)
     name = name or function or ""
     nests = {n: v for n, v in vars(module).items() if isinstance(v, Described)}
@@ -105,8 +105,6 @@ def load(place: str, function: str | None) -> Described:
 
 def prepared(described: Described, machine: Any, given: Given) -> Prepared:
     """The contraction for packed arrays of the sizes given, and its configuration."""
-    from tilewright import dtypes
-
     names = [a.name for a in described.description.arguments if a.is_array]
     types = {}
     if given.dtype is not None:

@@ -22,6 +22,7 @@ from tilewright.cli.signature import Signature, resolve
 from tilewright.errors import PassError, TilewrightError
 from tilewright.passes.renamed import current_specs
 from tilewright.runtime.interface import innermost
+from tilewright.runtime.specialize import ALIGNMENT
 from tilewright.targets import TargetInfo
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ def trace(
     Raises CompilationError for the kernel itself, PassError for names of passes that do not exist.
     """
     import tilewright.frontend.module  # noqa: F401  (imports are not the front end's time)
-    from tilewright.runtime.specialize import ALIGNMENT
 
     kernel = innermost(kernel)
     settings = config.current()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 from tilewright.compare.session import Comparison
@@ -68,8 +69,6 @@ def print_table(found: Comparison) -> None:
 
 
 def _is_terminal() -> bool:
-    import sys
-
     return sys.stdout.isatty()
 
 

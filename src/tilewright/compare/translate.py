@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.integrations.triton_jit import default_dot_precision
+from tilewright.runtime.descriptors import TensorDescriptor
 from tilewright.runtime.host_functions import constexpr_function
 from tilewright.runtime.jit import JITFunction
 
@@ -129,8 +130,6 @@ class Translator:
 
             return reinterpret(value.base, self.value(value.dtype))
         if kind == "TensorDescriptor":
-            from tilewright.runtime.descriptors import TensorDescriptor
-
             shape = (list(value.shape), list(value.strides), list(value.block_shape))
             return TensorDescriptor(value.base, *shape, getattr(value, "padding", None) or "zero")
         return value

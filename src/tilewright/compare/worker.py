@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import re
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from tilewright.compare.record import Launch, Recorder, recording
 from tilewright.compare.replay import Replay, Row, row_of
 from tilewright.compare.translate import Translator
 from tilewright.errors import LaunchError
+from tilewright.language.target_info import GPUTarget
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,6 @@ def _tell(say: Events, row: Row) -> None:
 
 
 def _chosen(recorder: Recorder, job: Job) -> list[Launch]:
-    import re
-
     return [x for x in recorder.launches.values() if re.search(job.pattern, x.key)]
 
 
@@ -192,8 +192,6 @@ class _CpuDriver:
         return torch.device("cpu")
 
     def get_current_target(self) -> Any:
-        from tilewright.language.target_info import GPUTarget
-
         return GPUTarget("cpu", "cpu", 1)
 
     def get_current_device(self) -> int:

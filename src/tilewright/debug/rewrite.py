@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import operator
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, cast
@@ -324,8 +325,6 @@ def _both(is_and: bool, value: Any, others: tuple[Any, ...]) -> Any:
 
 
 def _compare(signs: str, *values: Any) -> Any:
-    import operator
-
     functions = {
         "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
         "Eq": operator.eq, "NotEq": operator.ne,

@@ -62,6 +62,11 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 # ---- level 1: groups --------------------------------------------------------------------------------
 
 
+class _PureOp(IRDLOperation):
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+
+
 @irdl_op_definition
 class FusionGroupOp(IRDLOperation):
     """Tile operations over one iteration space, executed as one loop nest.
@@ -94,7 +99,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class DotOp(IRDLOperation):
+class DotOp(_PureOp):
     """`tile.dot` with a decided kernel: operands already have the packed element types.
 
     `plan` is the text of a `passes.cpu.dot_plan.DotPlan`.
@@ -106,8 +111,6 @@ class DotOp(IRDLOperation):
     acc = operand_def(TensorType)
     plan = prop_def(StringAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$lhs `,` $rhs `,` $acc `plan` $plan attr-dict"
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
@@ -134,14 +137,12 @@ class PrepackedOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScratchOp(IRDLOperation):
+class ScratchOp(_PureOp):
     """A per-thread buffer; `offset` is its byte offset in the thread's scratch, -1 until planned."""
 
     name = "cpu.scratch"
     offset = prop_def(IntegerAttr)
     result = result_def(BufferType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "`at` $offset attr-dict `:` type($result)"
 
 
@@ -210,50 +211,42 @@ class HistogramBuffersOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScratchAddressOp(IRDLOperation):
+class ScratchAddressOp(_PureOp):
     """Address of byte `offset` in the running thread's scratch; a multiple of 64."""
 
     name = "cpu.scratch_address"
     offset = prop_def(IntegerAttr)
     result = result_def(PtrType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$offset attr-dict `:` type($result)"
 
 
 @irdl_op_definition
-class SplatOp(IRDLOperation):
+class SplatOp(_PureOp):
     """A vector whose lanes are all the scalar."""
 
     name = "cpu.splat"
     source = operand_def()
     result = result_def(VectorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
 @irdl_op_definition
-class IotaOp(IRDLOperation):
+class IotaOp(_PureOp):
     """`base, base+1, …`: one lane each."""
 
     name = "cpu.iota"
     base = operand_def()
     result = result_def(VectorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$base attr-dict `:` type($base) `to` type($result)"
 
 
 @irdl_op_definition
-class LaneMaskOp(IRDLOperation):
+class LaneMaskOp(_PureOp):
     """Lanes `0 … count-1` are true; a negative count gives none, a large one all."""
 
     name = "cpu.lane_mask"
     count = operand_def(i64)
     result = result_def(VectorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$count attr-dict `:` type($result)"
 
 
@@ -327,39 +320,33 @@ class ScatterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SliceOp(IRDLOperation):
+class SliceOp(_PureOp):
     """Lanes `start … start+n-1` of a vector; a scalar when the result type is one."""
 
     name = "cpu.slice"
     source = operand_def(VectorType)
     start = prop_def(IntegerAttr)
     result = result_def()
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source `[` $start `]` attr-dict `:` type($source) `to` type($result)"
 
 
 @irdl_op_definition
-class FromElementsOp(IRDLOperation):
+class FromElementsOp(_PureOp):
     """Scalars as the lanes of a vector."""
 
     name = "cpu.from_elements"
     values = var_operand_def()
     result = result_def(VectorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$values attr-dict `:` type($values) `to` type($result)"
 
 
 @irdl_op_definition
-class TransposeOp(IRDLOperation):
+class TransposeOp(_PureOp):
     """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""
 
     name = "cpu.transpose"
     rows = var_operand_def(VectorType)
     columns = var_result_def(VectorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$rows attr-dict `:` type($rows) `to` type($columns)"
 
     def verify_(self) -> None:
@@ -435,14 +422,12 @@ class CheckBoundsOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ArgumentOp(IRDLOperation):
+class ArgumentOp(_PureOp):
     """Slot `index` of the launch arguments (`docs/architecture.md`, native kernel ABI)."""
 
     name = "cpu.argument"
     index = prop_def(IntegerAttr)
     result = result_def()
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$index attr-dict `:` type($result)"
 
 

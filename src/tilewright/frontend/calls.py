@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -366,7 +367,6 @@ def _is_signature_error(error: TypeError, method: Any) -> bool:
 def _similar_keyword(method: Any, keywords: Mapping[str, Any]) -> str:
     """A parameter of `method`, in quotes, that one of the unknown `keywords` may be meant for."""
     import difflib
-    import inspect
 
     known = list(inspect.signature(method).parameters)
     for name in keywords:
@@ -377,8 +377,6 @@ def _similar_keyword(method: Any, keywords: Mapping[str, Any]) -> str:
 
 
 def _signature_help(method: Any, name: str) -> str:
-    import inspect
-
     try:
         parameters = inspect.signature(method).parameters.values()
     except (TypeError, ValueError):

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import language_type
+from tilewright.ir.context import op_class
 from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
 
@@ -107,8 +108,6 @@ def _lane_wise(op: Operation, operands: list[SSAValue], tracer: Any, shape: Any)
 
 
 def _make(tracer: Any, name: str, operands: list[SSAValue], kind: Any, properties: Any) -> SSAValue:
-    from tilewright.ir.context import op_class
-
     op = op_class(name).create(operands=operands, result_types=[kind], properties=properties)
     return tracer.builder.insert(op).results[0]
 

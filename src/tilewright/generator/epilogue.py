@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.errors import KernelTypeError
+from tilewright.errors import KernelTypeError, SourceLocation
 from tilewright.generator.contraction import Contraction, Step
 from tilewright.generator.elementwise import ElementwiseBody
 from tilewright.generator.tracing import Tracer
@@ -160,8 +160,6 @@ class Epilogue:
 
 
 def _definition(function: Any) -> Any:
-    from tilewright.errors import SourceLocation
-
     return SourceLocation(
         function.file, function.first_line, function.column_offset, function=function.fn.__name__
     )

@@ -8,6 +8,7 @@ import platform
 import sys
 from typing import Any
 
+from tilewright.errors import UnsupportedTarget
 from tilewright.language.target_info import GPUTarget
 
 
@@ -27,7 +28,6 @@ def _gpu() -> Any:
     available = getattr(getattr(sys.modules.get("torch"), "cuda", None), "is_available", None)
     if available is None or not available():
         return None
-    from tilewright.errors import UnsupportedTarget
     from tilewright.runtime.drivers.cuda import driver as cuda_driver
 
     try:

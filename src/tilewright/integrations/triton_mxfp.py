@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -73,8 +74,6 @@ class MXScaleTensor:
 
     def random(self, low: float | None = None, high: float | None = None) -> MXScaleTensor:
         """Fill with random powers of two from `low` to `high`; gives the tensor."""
-        import math
-
         first, last = (
             bound if value is None else min(254, max(0, int(math.log2(value)) + 127))
             for value, bound in ((low, 0), (high, 254))

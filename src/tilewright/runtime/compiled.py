@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -427,8 +428,6 @@ class CompiledKernel:
         )
 
     def __getitem__(self, grid: Any) -> Any:
-        import functools
-
         return functools.partial(self.run, grid)
 
     def raise_result(self, result: Any, grid: Any) -> None:

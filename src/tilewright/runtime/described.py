@@ -13,12 +13,19 @@ from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
+from tilewright.generator.program import INTEGER, POINTER
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
-from tilewright.runtime.specialize import ArgumentType, element_type, is_array
+from tilewright.runtime.specialize import (
+    ArgumentType,
+    MockTensor,
+    Specializer,
+    element_type,
+    is_array,
+)
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 from tilewright.targets import TargetInfo
 
@@ -296,9 +303,6 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
 
 def signature_of(kernel: GeneratedKernel, prepared: Prepared) -> dict[str, ArgumentType]:
     """Types of a kernel's arguments for packed, aligned arrays, specialised as a launch would."""
-    from tilewright.generator.program import INTEGER, POINTER
-    from tilewright.runtime.specialize import MockTensor, Specializer
-
     specializer = Specializer(kernel.params)
     found = {}
     for item, param in zip(kernel.program.parameters, kernel.params, strict=True):

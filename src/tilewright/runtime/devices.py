@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, UnsupportedTarget
 from tilewright.targets import TargetInfo
 
 #: of DLDeviceType
@@ -93,7 +93,6 @@ def _device_of_bare(value: Any) -> int | None:
     address = value.data_ptr()
     if not address:
         return None
-    from tilewright.errors import UnsupportedTarget
     from tilewright.runtime.drivers.cuda import driver
 
     try:

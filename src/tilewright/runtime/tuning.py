@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
@@ -347,8 +348,6 @@ def target_text(args: Sequence[Any]) -> str:
 
         return str(registry.get(family).target().key)
     except (ImportError, AttributeError, LookupError):
-        import platform
-
         return f"{family}:{platform.machine()}:{platform.processor()}"
 
 

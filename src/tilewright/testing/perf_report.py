@@ -6,6 +6,8 @@ imported when a plot is asked for, pandas only for `return_df`.
 
 from __future__ import annotations
 
+import html
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,14 +231,10 @@ def _new_figure(show: bool) -> tuple[Any, Callable[[], None]]:
 
 
 def _quiet() -> Any:
-    import warnings
-
     return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
 def _write_html(folder: Path, benches: Sequence[Benchmark], tables: Sequence[ResultTable]) -> None:
-    import html
-
     parts = ["<html><head><meta charset='utf-8'><title>results</title></head><body>"]
     for bench, table in zip(benches, tables, strict=True):
         name = html.escape(bench.plot_name)

@@ -12,7 +12,7 @@ A plan is plain data and round-trips through text, so that it can be an IR attri
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.errors import PassError
 from tilewright.passes.cpu.dot_shapes import MicroTile, amx_tile, choose_micro_tile
@@ -212,8 +212,6 @@ def _on_panels(plan: DotPlan, tile: MicroTile) -> DotPlan:
 
 
 def _replace(plan: DotPlan, **changes: object) -> DotPlan:
-    from dataclasses import replace
-
     return replace(plan, **changes)
 
 
