@@ -1,4 +1,4 @@
-"""MLIR text with `linalg`, `affine`, `tensor` and `memref` in it, read so that errors have places."""
+"""Parse MLIR text (`linalg`, `affine`, `tensor`, `memref`) with source locations, and recognize its contractions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.errors import CompilationError, SourceLocation
+from tilewright.generator import affine_loops, linalg_contractions
+from tilewright.generator.description import Description
 from tilewright.ir.context import new_context
 from tilewright.ir.location import location_attribute, location_of, source_location
 
@@ -99,3 +102,25 @@ def _dialect(module: str, attribute: str) -> Any:
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__
+
+
+def descriptions(text: str, name: str = "<mlir>") -> dict[str, Description]:
+    """The contraction of each function in `text`, by name. Raises CompilationError with a place."""
+    if not text.strip():
+        raise CompilationError(f"{name} is empty")
+    module = read_mlir(text, name)
+    found = {
+        op.sym_name.data: describe(op)
+        for op in module.body.block.ops
+        if isinstance(op, FuncOp) and op.body.blocks
+    }
+    if not found:
+        raise CompilationError(f"{name} holds no function")
+    return found
+
+
+def describe(function: Any) -> Description:
+    """The contraction of one function. Raises CompilationError at what does not belong to one."""
+    if affine_loops.has_loops(function):
+        return affine_loops.recognize(function)
+    return linalg_contractions.recognize(function)

@@ -8,7 +8,7 @@ from tilewright.language.aggregates import aggregate_replace
 from tilewright.language.core import *  # noqa: F403
 from tilewright.language.extra import libdevice
 from tilewright.language.standard import random
-from tilewright.language.standard.indexing import swizzle2d
+from tilewright.language.standard.programs import atomic_poll, swizzle2d
 from tilewright.language.standard.random import (
     pair_uniform_to_normal,
     philox,
@@ -22,7 +22,6 @@ from tilewright.language.standard.random import (
     uint_to_uniform_float,
 )  # fmt: skip
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
-from tilewright.language.standard.waiting import atomic_poll
 
 tuple = tuple
 

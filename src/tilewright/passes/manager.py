@@ -11,7 +11,7 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.errors import PassError
-from tilewright.ir.blame import internal_errors
+from tilewright.ir.location import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.renamed import current_name, current_specs

@@ -12,7 +12,7 @@ from tilewright.targets import TargetInfo
 
 def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact:
     """Compile a tile IR module (consumed). Errors carry the line that they are about, where one is known."""
-    from tilewright.ir.blame import internal_errors, location_at_fault
+    from tilewright.ir.location import internal_errors, location_at_fault
 
     try:
         with internal_errors("to compile the kernel", pass_errors=False):

@@ -280,7 +280,7 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     `function` names one of several. Raises CompilationError with line and column for text that is no
     MLIR or no contraction.
     """
-    from tilewright.generator.recognize import descriptions
+    from tilewright.generator.mlir_parser import descriptions
 
     if not isinstance(source, (str, Path)):
         raise LaunchError(f"from_mlir: a {type(source).__name__} is neither text nor a path")

@@ -18,7 +18,7 @@ from tilewright.backends.cpu.target import current_target, machine
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
 from tilewright.errors import SourceLocation
-from tilewright.ir.blame import internal_errors
+from tilewright.ir.location import internal_errors
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
 from tilewright.targets import TargetInfo

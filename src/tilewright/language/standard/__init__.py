@@ -20,7 +20,7 @@ from tilewright.language.core import (
     zeros,
     zeros_like,
 )  # fmt: skip
-from tilewright.language.standard.indexing import swizzle2d
+from tilewright.language.standard.programs import swizzle2d
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
 
 
