@@ -41,13 +41,11 @@ section 3.4) becomes a value that the loop carries, one load before it and one s
 A loop that runs zero times touches no memory, hence the branches; they are left out where the number of
 iterations is known.
 
-Relies on `raise-access` (structured accesses can be compared) and on `licm` having moved addresses and
-limits in front of loops. Guarantees: nothing else in the loop may touch the tile's memory. Lanes that a
-mask or a limit turns off load the same value every time but would carry another; so where there are
-such lanes, the value must flow element-wise, or as a dot's accumulator, to the store and nowhere else.
-Two arguments may overlap by the aliasing rules, unless one has the attribute `tile.noalias`: whoever
-launches the kernel has looked (`tilewright.matmul` does). With the option `apart` none are taken to, as all
-passes for GPUs do.
+Requires `raise-access` (structured accesses can be compared) and `licm` (addresses and limits are hoisted). Nothing
+else in the loop may touch the tile's memory. Masked-off lanes load the same value in every iteration but would carry
+another one. If there are such lanes, the value must flow element-wise, or as a dot's accumulator, to the store only.
+Arguments may alias unless one has the attribute `tile.noalias`, which the launcher guarantees (`tilewright.matmul` checks
+it). With `assume-noalias` arguments are assumed not to alias, as in all GPU passes.
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ class PromoteAccumulator(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     assume_noalias: bool = False
-    """Take different arguments, and different lanes of a store, to be different memory."""
+    """Assume that arguments do not alias and that the lanes of a store have distinct addresses."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
@@ -101,7 +99,7 @@ class PromoteAccumulator(Pass):
                     number += 1
 
     def _promote(self, loop: scf.ForOp, number: int) -> scf.ForOp | None:
-        """The loop with one more tile in registers; None when there is none to promote."""
+        """The loop with one more tile in registers; None if there is none to promote."""
         ops = list(loop.body.block.ops)
         for store in ops:
             if not isinstance(store, tile.StoreViewOp):
@@ -127,7 +125,7 @@ class PromoteAccumulator(Pass):
         )
 
     def _untouched(self, loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
-        """Whether nothing else in the loop may touch the memory of the tile, or waits for others."""
+        """Whether nothing else in the loop may touch the tile's memory or synchronize."""
         root = base_argument(store.base)
         for op in loop.walk():
             if op in (loop, load, store) or is_pure(op) or is_terminator(op):
@@ -147,7 +145,7 @@ class PromoteAccumulator(Pass):
 
 
 def _same_tile(load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
-    """Whether both take the same lanes of the same addresses."""
+    """Whether both access the same lanes of the same addresses."""
     return (
         load.result.type == store.value.type
         and isinstance(tile.element_of(load.result), AnyFloat | IntegerType)
@@ -173,7 +171,7 @@ def _alone(store: tile.StoreViewOp) -> bool:
 
 
 def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:
-    """Whether no two lanes are one address: strides grow beyond what smaller ones reach."""
+    """Whether all lanes have distinct addresses: each stride exceeds the extent of the smaller ones."""
     if "wrapped" in tile.view_kinds(store) and not apart:
         return False
     reach = 0
@@ -196,7 +194,7 @@ def _has_dead_lanes(load: tile.LoadViewOp) -> bool:
 
 
 def _flows_to(value: SSAValue, store: tile.StoreViewOp) -> bool:
-    """Whether each lane of `value` is needed for the same lane of what is stored, and nothing else."""
+    """Whether each lane of `value` only affects the same lane of the stored value."""
     pending, seen = [value], {value}
     while pending:
         current = pending.pop()
@@ -216,7 +214,7 @@ def _flows_to(value: SSAValue, store: tile.StoreViewOp) -> bool:
 
 
 def _rewrite(loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> scf.ForOp:
-    """One load in front of the loop, one store behind it."""
+    """Emit one load before the loop and one store after it."""
     runs = _runs(loop)
     start = _loaded(load, runs, loop)
     block, last = loop.body.block, terminator(loop.body)
@@ -245,7 +243,7 @@ def _rewrite(loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) ->
 
 
 def _runs(loop: scf.ForOp) -> SSAValue | None:
-    """i1 in front of the loop: it has an iteration; None when it always has."""
+    """An i1 before the loop: whether it has an iteration; None if it always has."""
     first, end = constant_int(loop.lb), constant_int(loop.ub)
     if first is not None and end is not None and first < end:
         return None
@@ -259,7 +257,7 @@ def _runs(loop: scf.ForOp) -> SSAValue | None:
 
 
 def _loaded(load: tile.LoadViewOp, runs: SSAValue | None, loop: scf.ForOp) -> SSAValue:
-    """The tile before the first iteration; anything where there is none."""
+    """The tile before the first iteration; unspecified if there is none."""
     first = load.clone()
     if runs is None:
         insert_before(first, loop)

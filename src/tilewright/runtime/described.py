@@ -231,7 +231,7 @@ class Described:
 
 
 def _indices(size: int | Loop, arguments: Sequence[Any]) -> range:
-    """The values of an index in a call with these arguments."""
+    """The values of a loop index in a call with these arguments."""
     return range(size) if isinstance(size, int) else size.values(arguments)
 
 
@@ -246,7 +246,7 @@ def _arranged(array: Any, roles: tuple[str, ...], wanted: tuple[str, ...]) -> An
 
 
 class _Packed:
-    """Stands for a packed array of which only shape, strides and dtype are known."""
+    """A packed array without memory: shape, strides and dtype."""
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any) -> None:
         self.shape, self._strides, self.dtype = shape, strides, kind
@@ -277,8 +277,8 @@ class _Packed:
 def from_mlir(source: str | Path, function: str | None = None) -> Described:
     """A contraction from MLIR text or a `.mlir` file: `linalg` products or `affine.for` loops.
 
-    `function` names one of several. Raises CompilationError with line and column for text that is no
-    MLIR or no contraction.
+    `function` names one of several. Raises CompilationError with line and column for invalid MLIR
+    and for functions that are not contractions.
     """
     from tilewright.generator.mlir_parser import descriptions
 
@@ -302,7 +302,7 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
 
 
 def signature_of(kernel: GeneratedKernel, prepared: Prepared) -> dict[str, ArgumentType]:
-    """Types of a kernel's arguments for packed, aligned arrays, specialised as a launch would."""
+    """Types of a kernel's arguments for packed, aligned arrays, specialized as in a launch."""
     specializer = Specializer(kernel.params)
     found = {}
     for item, param in zip(kernel.program.parameters, kernel.params, strict=True):

@@ -31,7 +31,7 @@ class Part:
 
 
 class epilogue:
-    """Steps that `matmul` applies to the sums while they are in registers, in the order given."""
+    """Steps that `matmul` applies to the accumulator in registers, in the given order."""
 
     @staticmethod
     def bias(vector: Any, axis: str = "n") -> Part:
@@ -96,7 +96,7 @@ class epilogue:
 
     @staticmethod
     def apply(function: Any, *arrays: Any) -> Part:
-        """Any element-wise function: a jit function of the sums and of tiles of `arrays`."""
+        """Any element-wise function: a jit function of the accumulator and of tiles of `arrays`."""
         if not isinstance(function, KernelFunction):
             raise _wrong(
                 f"epilogue: {function!r} is not a jit function", "decorate it with @tilewright.jit"

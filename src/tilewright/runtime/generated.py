@@ -56,7 +56,7 @@ class GeneratedKernel(JITFunction):
         config = self.program.config
         options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         off = config.left_out
-        if self.program.contraction.indices_64bit:  # boxes are placed by 32-bit numbers
+        if self.program.contraction.indices_64bit:  # TMA coordinates have 32 bits
             off = (*config.with_(use_tma=False).left_out, "lower-stores-to-tma")
         return {**options, "disable": off} if off else options
 

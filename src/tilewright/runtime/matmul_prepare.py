@@ -48,10 +48,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A call worked out: the contraction and its configuration for a target.
+    """A prepared call: the contraction and its configuration for a target.
 
-    `shape` is the result's with all axes, `dtype` its type, `drop` the axes (-2, -1) that it does not
-    have because an operand is a vector.
+    `shape` is the result's with all axes, `dtype` its type, `drop` the axes (-2, -1) to remove because an operand is a
+    vector.
     """
 
     problem: Problem
@@ -66,7 +66,7 @@ class Prepared:
 
 
 def prepare(call: Call, target: TargetInfo) -> Prepared:
-    """Everything that shapes and types decide. Raises LaunchError, KernelTypeError."""
+    """Prepare a call: everything that shapes and types determine. Raises LaunchError, KernelTypeError."""
     if call.config is not None and not isinstance(call.config, MatmulConfig):
         raise LaunchError(f"matmul: config is a {type(call.config).__name__}, not a MatmulConfig")
     if call.alpha is not None and not isinstance(call.alpha, Real):
@@ -88,7 +88,7 @@ def prepare(call: Call, target: TargetInfo) -> Prepared:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     full = (*batch, m, n)
     kind = _out_dtype(call, a.dtype)
-    if k == 0:  # empty reduction: multiply zeros, because TMA boxes must not be empty
+    if k == 0:  # empty reduction: multiply zeros, because TMA tiles must not be empty
         a, b = View((m, 1), (1, 1), a.dtype), View((1, n), (1, 1), b.dtype)
     problem = Problem(m, n, max(k, 1), batch)
     problem.add("a", a, (m, problem.k))
@@ -125,7 +125,7 @@ def _swapped(
 
 
 def _without_gaps(problem: Problem) -> bool:
-    """Whether the matrix that a vector is multiplied by has rows across K one right after another."""
+    """Whether the matrix of a matrix-vector product is MN-major with contiguous rows."""
     if problem.m == 1:
         return problem.matrices["b"].strides == (problem.n, 1)
     return problem.n == 1 and problem.matrices["a"].strides == (1, problem.m)
@@ -159,7 +159,7 @@ def _check_joined(problem: Problem, config: MatmulConfig) -> None:
 
 
 def _operand_views(call: Call) -> tuple[View, View, tuple[int, ...]]:
-    """Views with two axes at least, and the axes (-2, -1) that vectors did not have."""
+    """Views with at least two axes, and the axes (-2, -1) that were added to vectors."""
     a, b = view_of(call.a), view_of(call.b)
     for name, view in (("a", a), ("b", b)):
         if not view.shape:

@@ -1,4 +1,4 @@
-"""Shapes and strides of a product's arrays: batch axes, orders, and the integers of its program."""
+"""Shapes and strides of a matmul's arrays: batch axes, orders, and the integer arguments of its program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.generator.contraction import COLUMN, GENERAL, ROW
 from tilewright.runtime.specialize import element_type
 
 INT32 = 1 << 31
-#: extent that no tile exceeds
+#: largest extent of a tile
 _LONGEST_TILE = 1 << 20
 
 
@@ -30,7 +30,7 @@ class View:
         return View((*s[:-2], s[-1], s[-2]), (*t[:-2], t[-1], t[-2]), self.dtype)
 
     def with_axis(self, position: int) -> View:
-        """An axis of extent 1 put in at `position`."""
+        """With an axis of extent 1 inserted at `position`."""
         s, t = list(self.shape), list(self.strides)
         s.insert(position, 1)
         t.insert(position, 0)
@@ -44,7 +44,7 @@ class View:
 
 
 def view_of(array: Any) -> View:
-    """Raises LaunchError for what is no strided array."""
+    """The view of an array. Raises LaunchError if it has no strides."""
     kind = element_type(array.dtype)
     stride = getattr(array, "stride", None)
     if callable(stride):
@@ -66,7 +66,7 @@ def view_of(array: Any) -> View:
 class Matrix:
     """A matrix or epilogue tensor in the problem: strides along m (or k) and n, and the batch axes.
 
-    A stride of 0 stands for broadcast.
+    A stride of 0 means broadcast.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Matrix:
 
 @dataclass
 class Problem:
-    """A product: sizes, batch axes, and all matrices with their strides."""
+    """A matmul: sizes, batch axes, and all matrices with their strides."""
 
     m: int
     n: int
@@ -95,14 +95,14 @@ class Problem:
 
     @property
     def batches(self) -> int:
-        """Matrices in all."""
+        """Number of matrices in the batch."""
         total = 1
         for size in self.batch:
             total *= size
         return total
 
     def planes(self, name: str) -> int:
-        """Matrices that an operand has itself."""
+        """Number of distinct matrices of an operand."""
         total = 1
         for size, stride in zip(self.batch, self.matrices[name].batch, strict=True):
             total *= size if stride else 1
@@ -110,7 +110,7 @@ class Problem:
 
     @property
     def wide(self) -> bool:
-        """Whether an offset within a matrix may not fit 32 bits."""
+        """Whether an offset within a matrix may exceed 32 bits."""
         sizes = (self.m, self.n, self.k)
         tiles = [
             x.view.reach + 4096 * max(map(abs, x.strides), default=1)
@@ -120,11 +120,11 @@ class Problem:
 
     @property
     def long(self) -> bool:
-        """Whether an index within a tile, the last ones of which lie beyond the matrix, may not fit 32 bits."""
+        """Whether an index, including out-of-bounds elements of the last tiles, may exceed 32 bits."""
         return max(self.m, self.n, self.k) + _LONGEST_TILE > INT32
 
     def add(self, name: str, view: View, axes: tuple[int, int]) -> None:
-        """Put in a matrix whose last two extents are `axes` or 1; leading ones broadcast."""
+        """Add a matrix whose last two extents are `axes` or 1; leading axes broadcast."""
         rank = len(self.batch)
         extents, strides = list(view.shape), list(view.strides)
         if len(extents) > rank + 2:
@@ -143,7 +143,7 @@ class Problem:
                 raise LaunchError(
                     f"{_shown(name)} of shape {list(view.shape)} does not broadcast to {list(wanted)}"
                 )
-        # the stride of an axis of extent 1 is free: let the other be seen as contiguous
+        # the stride of an axis of extent 1 is arbitrary: let the other axis be contiguous
         first, last = strides[-2:]
         if axes[1] == 1 and extents[-1] == 1 and first != 1:
             last = 1
@@ -153,7 +153,7 @@ class Problem:
         self.matrices[name] = Matrix(name, padded, (first, last), tuple(strides[:-2]))
 
     def simplify(self) -> None:
-        """Drop batch axes of extent 1, join those that are one axis in memory, join one with rows."""
+        """Drop batch axes of extent 1, merge axes that are contiguous in memory, merge one with the rows."""
         keep = [i for i, size in enumerate(self.batch) if size != 1]
         self._take(keep)
         i = len(self.batch) - 2
@@ -172,7 +172,7 @@ class Problem:
             x.batch = tuple(x.batch[i] for i in axes)
 
     def _join_rows(self) -> None:
-        """`[B, M, K] @ [K, N]` is `[B * M, K] @ [K, N]` where rows lie at equal distances."""
+        """`[B, M, K] @ [K, N]` is `[B * M, K] @ [K, N]` if all rows have one stride."""
         while self.batch:
             size = self.batch[-1]
             by_rows = [x for name, x in self.matrices.items() if name != "b"]
@@ -187,7 +187,7 @@ class Problem:
             self._take(range(len(self.batch) - 1))
 
     def swapped(self) -> Problem:
-        """outᵀ = bᵀ · aᵀ: the same arrays, seen transposed."""
+        """SwapAB, outᵀ = bᵀ · aᵀ: the same arrays as transposed views."""
         problem = Problem(self.n, self.m, self.k, self.batch)
         roles = {"a": "b", "b": "a"}
         for name in ("b", "a", *[name for name in self.matrices if name not in roles]):
@@ -202,10 +202,9 @@ class Problem:
         return [self._integer(name) // self.units.get(name, 1) for name in names]
 
     def find_units(self) -> None:
-        """Say what strides, and the extent along which results are contiguous, are multiples of.
+        """Find divisors of strides, and of the contiguous extent of results.
 
-        Specialisation sees multiples of 16 only; 8 fp16 are 16 bytes, enough for copies of boxes and the
-        widest accesses.
+        Specialization only records multiples of 16, but 8 fp16 are 16 bytes, enough for TMA and the widest accesses.
         """
         names = {}
         for name, x in self.matrices.items():
@@ -249,19 +248,19 @@ class Problem:
 
 
 def _shown(name: str) -> str:
-    """A matrix for people."""
+    """A matrix's name in messages."""
     return f"array {int(name[1:]) + 1} of the epilogue" if name[0] == "x" else f"'{name}'"
 
 
 def _joins(x: Matrix, m: int) -> bool:
-    """Whether the last batch axis of `x` goes on where its rows end (or neither moves)."""
+    """Whether the last batch axis of `x` continues its rows at the same stride."""
     if m == 1:
         return True
     return x.batch[-1] == x.strides[0] * m
 
 
 def broadcast_batches(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]:
-    """The common batch axes of two operands. Raises LaunchError where they do not fit."""
+    """The broadcast batch axes of two operands. Raises LaunchError if they do not broadcast."""
     rank = max(len(a), len(b))
     left = [1] * (rank - len(a)) + list(a)
     right = [1] * (rank - len(b)) + list(b)
@@ -274,7 +273,7 @@ def broadcast_batches(a: Sequence[int], b: Sequence[int], what: str) -> tuple[in
 
 
 def axes_of(x: Matrix, m: int, n: int) -> str:
-    """Along which axes an epilogue's tensor has elements: "mn", "m", "n" or ""."""
+    """The axes along which an epilogue's tensor is not broadcast: "mn", "m", "n" or ""."""
     down = m > 1 and x.strides[0] != 0
     across = n > 1 and x.strides[1] != 0
     return ("m" if down else "") + ("n" if across else "")

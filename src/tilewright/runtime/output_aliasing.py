@@ -120,7 +120,7 @@ def has_internal_overlap(view: View) -> bool:
 
 
 def _span(view: View) -> tuple[int, int]:
-    """First byte and the one behind the last, from the first element's address; nothing: (0, 0)."""
+    """Byte range [first, end) relative to the first element's address; (0, 0) if empty."""
     if 0 in view.shape:
         return 0, 0
     steps = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]

@@ -1,4 +1,4 @@
-"""Which accesses are known to touch the same addresses, and whose memory they touch."""
+"""Alias analysis: base arguments, noalias, and accesses with provably equal addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
 def base_argument(pointer: SSAValue) -> BlockArgument | None:
-    """The kernel argument that a pointer (or a tile of pointers) was made from, if it is one alone."""
+    """The kernel argument that a pointer, or a tile of pointers, is based on; None if it is not a single one."""
     value = pointer
     while True:
         op = value.owner
@@ -34,8 +34,8 @@ def base_argument(pointer: SSAValue) -> BlockArgument | None:
 def is_noalias(root: BlockArgument) -> bool:
     """Whether an argument has the attribute `tile.noalias`.
 
-    Whoever launches such a kernel has made sure that the memory behind the argument is reached through no
-    other, and that no two lanes of one access through it are one address.
+    Assumes (the launcher guarantees): no other argument aliases the argument's memory, and all lanes of an access
+    through it have distinct addresses.
     """
     function = root.owner.parent_op()
     if not isinstance(function, FuncOp) or root.owner is not function.body.block:
@@ -46,17 +46,16 @@ def is_noalias(root: BlockArgument) -> bool:
 
 
 def no_alias(first: SSAValue, second: SSAValue) -> bool:
-    """Whether two pointers lead to different memory, because one comes from an argument that is apart."""
+    """Whether two pointers cannot alias because one is based on a noalias argument."""
     x, y = base_argument(first), base_argument(second)
     return x is not None and y is not None and x is not y and (is_noalias(x) or is_noalias(y))
 
 
 def same_addresses(first: Operation, second: Operation) -> bool:
-    """Whether lane i of both structured accesses is the same address, by the operands alone.
+    """Whether lane i of both structured accesses has the same address, judged by the operands.
 
-    All that an address is computed from counts: base, extents, and per dimension the kind with its
-    stride, its start and size (wrapped) or its indices (indexed). Limits and masks do not: they
-    choose among the lanes. Both accesses are taken in one run of the code that holds them.
+    Compares base, extents, and per dimension the kind with its stride, start and size (wrapped) or indices (indexed).
+    Ignores limits and masks, which select lanes. Both accesses are in one execution of the enclosing code.
     """
     if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
@@ -75,12 +74,11 @@ def same_addresses(first: Operation, second: Operation) -> bool:
 
 
 def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> bool | None:
-    """Whether the lanes of a structured access are distinct addresses: True where that is known, False
-    where two lanes are known to share one, None where it depends on run-time values.
+    """Whether the lanes of a structured access have distinct addresses: True, False (two lanes share one), or None if
+    it depends on run-time values.
 
-    Known for constant strides each of which goes beyond the reach of all smaller ones, and through
-    arguments that are apart. Limits and masks are left aside. `trust_strides`: strides that are known
-    at run time alone are taken to go beyond the reach of the others (docs/gpu.md).
+    Proved for constant strides each of which exceeds the extent of all smaller ones, and for noalias arguments. Ignores
+    limits and masks. `trust_strides`: assume that strides known only at run time do not overlap (docs/gpu.md).
     """
     if not isinstance(access, _VIEWS):
         return None
@@ -117,8 +115,8 @@ def _extents(access: View) -> tuple[int, ...]:
 
 
 def same_scalar(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two values (scalars, or tiles of indices) are equal in one run of the code that holds both:
-    one value, or equal constants, or the same pure operation on equal operands."""
+    """Whether two values (scalars, or tiles of indices) are equal in one execution of the enclosing code: the same
+    value, equal constants, or the same pure operation on equal operands."""
     pending, seen = [(a, b)], set[tuple[SSAValue, SSAValue]]()
     while pending:
         pair = pending.pop()
@@ -136,7 +134,7 @@ def same_scalar(a: SSAValue, b: SSAValue) -> bool:
 
 
 def _same_work(p: Operation, q: Operation) -> bool:
-    """Whether two operations compute the same of equal operands, whenever they are executed."""
+    """Whether two pure operations compute equal results from equal operands."""
     value = p.properties.get("value")
     return (
         type(p) is type(q)

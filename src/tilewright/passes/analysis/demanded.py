@@ -1,8 +1,8 @@
-"""Demanded elements: rows of a tile that no store ever sees.
+"""Demanded elements: rows of a tile that do not affect any store.
 
-Kernels clamp the offsets of their loads (`offs % M`, `where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) only
-to keep addresses valid: what is loaded in the rows beyond M flows row by row, through a product's rows or
-columns, to a store whose mask drops them. There the load may as well leave those rows out.
+Kernels clamp the offsets of loads (`offs % M`, `where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) only to keep
+addresses valid. Rows beyond M flow row by row, through the rows or columns of a dot, to a store that masks them off. The
+load may skip those rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tilewright.passes.analysis.projection import unit_reshape
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _Slices = list[tuple[SSAValue, int]]
-"""Values, each with the dimension whose rows are asked about."""
+"""Values, each with the dimension of the queried rows."""
 
 
 class DemandedRows:
-    """Answers for one function, whose stores have not been raised yet."""
+    """Queries about one function. Requires: its stores are not raised yet."""
 
     def __init__(
         self, conjuncts: Callable[[tile.StoreOp], list[Conjunct]], promise: Promise
@@ -41,7 +41,7 @@ class DemandedRows:
     def are_dropped(self, value: SSAValue, dim: int, limit: Polynomial) -> bool:
         """Whether no store sees the rows of tile `value` from index `limit` on along `dim`.
 
-        Follows every use; one that mixes rows, keeps them or does anything else with them says no.
+        Follows every use. False for a use that mixes rows or is unknown.
         """
         expected = self._expanded(limit)
         seen: set[tuple[SSAValue, int]] = set()
@@ -62,7 +62,7 @@ class DemandedRows:
     def _follow(
         self, op: Operation, index: int, value: SSAValue, dim: int, limit: Polynomial
     ) -> _Slices | None:
-        """Slices that a use makes of rows of `value`; None where they may be seen."""
+        """Rows of other values that a use computes from rows of `value`; None if they may reach memory."""
         match op:
             case tile.StoreOp():
                 return [] if op.value is value and self._masks_off(op, dim, limit) else None
@@ -99,8 +99,7 @@ class DemandedRows:
         )
 
     def _expanded(self, polynomial: Polynomial) -> Polynomial:
-        """A polynomial in the scalars that its unknowns are sums of products of, with one unknown for all that places
-        compute alike: equal modulo 2^bits of what they were computed from."""
+        """A polynomial whose unknowns are expanded modulo 2^bits, with one unknown for equal computations."""
         total = ZERO
         for monomial, coefficient in polynomial.terms:
             term = Polynomial.constant(coefficient)
@@ -130,7 +129,7 @@ def _through_dot(op: tile.DotOp, value: SSAValue, dim: int) -> _Slices | None:
 
 
 def _through_loop(op: scf.YieldOp | scf.ForOp, index: int, dim: int) -> _Slices | None:
-    """What a loop or a branch carries on."""
+    """Values that a loop or branch forwards."""
     if isinstance(op, scf.ForOp):
         return [(op.results[index - 3], dim), (op.body.block.args[index - 2], dim)]
     parent = op.parent_op()

@@ -1,8 +1,7 @@
-"""Accesses that their limits keep apart: rows of `n` elements, each cut off at `n`.
+"""Accesses whose limits make them disjoint: rows of `n` elements, each masked at `n`.
 
-What one iteration of a loop reaches ends where `base + limit` does, and a later one begins further on. Both
-are polynomials in scalars of which some are known not to be negative, and others, because an access beyond
-a limit below 1 would touch nothing, to be 1 or more.
+An iteration's access ends at `base + limit`, and a later iteration starts beyond it. Both are polynomials in scalars.
+Some scalars are known to be nonnegative; limits are positive, because an access with a limit below 1 touches nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
 def base_of(op: Any) -> SSAValue:
-    """Where an access begins."""
+    """The first address of an access."""
     return op.base if isinstance(op, VIEWS) else op.pointer
 
 
 def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
-    """Stride, extent and limit of each dimension; none of the access of a scalar."""
+    """Stride, extent and limit per dimension; empty for a scalar access."""
     if not isinstance(op, VIEWS):
         return []
     accessed = op.result if isinstance(op, tile.LoadViewOp) else op.value
@@ -41,14 +40,14 @@ def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
 
 
 def is_strided(op: Operation) -> bool:
-    """Whether an access is of a scalar, or of a tile by strides alone."""
+    """Whether an access is scalar, or a tile access with strided dimensions only."""
     if isinstance(op, VIEWS):
         return all(kind == "strided" for kind in tile.view_kinds(op))
     return isinstance(op, tile.LoadOp | tile.StoreOp) and not tile.is_tile(op.pointer)
 
 
 def offset_of(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]:
-    """Elements from the pointer that a chain of additions starts at, and that pointer."""
+    """The element offset from the root of a chain of pointer additions, and the root."""
     total, value = ZERO, pointer
     while isinstance(value.owner, tile.AddPtrOp):
         total = total + symbols.of(value.owner.offset)
@@ -63,7 +62,7 @@ def accesses_arithmetic(first: Operation, second: Operation) -> Promise:
 
 
 def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:
-    """Loops around `op` of which it may be in any iteration, whatever the one of `other` is."""
+    """Loops around `op` whose iteration is independent of that of `other`."""
     found: list[scf.ForOp] = []
     parent = op.parent_op()
     while parent is not None and parent is not loop:
@@ -74,8 +73,7 @@ def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[
 
 
 def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
-    """Whether the structured access `first` reaches no further than where `second` begins in any later
-    iteration of `loop`, and nothing lies before that."""
+    """Whether the structured access `first` ends before the start of `second` in every later iteration of `loop`."""
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
@@ -101,7 +99,7 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
 
 
 def _ends(view: Any, start: Polynomial, symbols: Symbolic) -> Iterator[Polynomial]:
-    """Where an access ends, one past its last element: by the extent or the limit of each dimension."""
+    """The exclusive end of an access, by the extent or the limit of each dimension."""
     choices: list[list[Polynomial]] = []
     for stride, extent, limit in dimensions_of(view):
         counts = [Polynomial.constant(extent)]
@@ -113,7 +111,7 @@ def _ends(view: Any, start: Polynomial, symbols: Symbolic) -> Iterator[Polynomia
 
 
 def _factor(polynomial: Polynomial, leaf: Leaf) -> Polynomial | None:
-    """What a polynomial has of `leaf`: its factor; None where it has its square."""
+    """The coefficient of `leaf` in a polynomial; None if it is not linear in it."""
     found: dict[tuple[Leaf, ...], int] = {}
     for monomial, coefficient in polynomial.terms:
         if monomial.count(leaf) > 1:
@@ -124,7 +122,7 @@ def _factor(polynomial: Polynomial, leaf: Leaf) -> Polynomial | None:
 
 
 class _Facts:
-    """What is known of the scalars of two accesses, both of which touch something."""
+    """Facts about the scalars of two accesses that each touch at least one element."""
 
     def __init__(self, first: Any, second: Any, loop: scf.ForOp, symbols: Symbolic) -> None:
         self.loop, self.symbols = loop, symbols
@@ -138,7 +136,7 @@ class _Facts:
                     self._at_least_one(symbols.of(limit))
 
     def _at_least_one(self, limit: Polynomial) -> None:
-        """A limit of 1 or more that is one scalar less what is not negative: so is the scalar."""
+        """Derive that a scalar is at least 1 from a limit of at least 1 that is the scalar minus a nonnegative value."""
         alone = [m[0] for m, c in limit.terms if c == 1 and len(m) == 1]
         for leaf in alone:
             rest = Polynomial.leaf(leaf) - limit
@@ -146,7 +144,7 @@ class _Facts:
                 self.positive.add(leaf.value)
 
     def is_nonnegative(self, polynomial: Polynomial) -> bool:
-        """Whether a polynomial is at least 0, because all its terms are."""
+        """Whether every term of a polynomial is nonnegative."""
         total = ZERO
         for monomial, coefficient in polynomial.terms:
             term = Polynomial.constant(coefficient)
@@ -168,8 +166,8 @@ class _Facts:
         return self.symbols.facts.is_nonnegative(value)
 
     def anywhere(self, polynomial: Polynomial, op: Any, *, least: bool) -> Polynomial | None:
-        """A bound from below (`least`) or above, whatever the iterations of loops within the loop are; None
-        where something else changes within it."""
+        """A lower (`least`) or upper bound over all iterations of inner loops; None if something else varies in the
+        loop."""
         for inner in self.free[op]:
             counter = self.symbols.leaf(inner.body.block.args[0]).terms[0][0][0]
             trips = constant_int(inner.ub)

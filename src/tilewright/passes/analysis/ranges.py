@@ -31,9 +31,9 @@ _MOST_ITERATIONS = 256
 def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
     """Whether two accesses of one array are disjoint.
 
-    Without `loop`: in one run of the code that holds both; else both are in `loop` and `second` is in
-    a later iteration. Loops around one of them alone, or within `loop`, may be anywhere. Known for
-    constant strides, and bases a constant apart; and for rows that their limits end (`lines`).
+    Without `loop`: in one execution of the enclosing code. Otherwise both are in `loop` and `second` is in a later
+    iteration. Loops around one of them only, or within `loop`, may be in any iteration. Proved for constant strides
+    and a constant distance of the bases, and for rows that end at their limits (`disjoint_rows`).
     """
     if not (is_strided(first) and is_strided(second)):
         return False
@@ -45,7 +45,7 @@ def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = N
 
 
 def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
-    """The same for constant strides, and bases a constant apart."""
+    """The same for constant strides and a constant distance of the bases."""
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     (start_a, root_a), (start_b, root_b) = (
         offset_of(base_of(first), symbols),
@@ -97,7 +97,7 @@ def _are_interleaved(
 
 
 def _reach(op: Operation) -> tuple[int, int] | None:
-    """Lowest and highest element offset from the base, limits aside."""
+    """Lowest and highest element offset from the base, ignoring limits."""
     low = high = 0
     for stride, extent, _ in dimensions_of(op):
         step = constant_int(stride)
@@ -111,8 +111,8 @@ def _reach(op: Operation) -> tuple[int, int] | None:
 def _anywhere(
     start: Polynomial, reach: tuple[int, int], loops: list[scf.ForOp], symbols: Symbolic
 ) -> tuple[Polynomial, tuple[int, int]]:
-    """What is left of an offset, and how far an access reaches from there, in any iteration of `loops`: those
-    that run a known number of times and advance it by a constant."""
+    """The loop-invariant part of an offset, and the range of the access relative to it over all iterations of `loops`
+    with a constant trip count and step."""
     low, high = reach
     for loop in loops:
         first, trips, step = (constant_int(v) for v in (loop.lb, loop.ub, loop.step))

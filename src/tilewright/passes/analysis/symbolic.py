@@ -1,8 +1,7 @@
-"""Scalar integers of the IR as polynomials in what they were computed from.
+"""Scalar integers of the IR as polynomials in the values that they are computed from.
 
-Sums, differences, products, widenings and narrowings are taken apart where the facts say that they do not
-wrap; a scalar that a loop carries and that each iteration advances by an invariant amount is
-`start + trips * amount`. Everything else is an unknown.
+Additions, subtractions, multiplications, extensions and truncations are expanded if they provably do not wrap. A
+loop-carried scalar with an invariant step is `start + trips * step`. Everything else is an unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
 class Symbolic:
-    """Polynomials of scalars, remembered; one value is one unknown wherever it occurs.
+    """Polynomials of scalars, cached; a value is the same unknown wherever it occurs.
 
-    `facts` decide which arithmetic does not wrap. With `modulo`, polynomials only hold modulo 2^bits of the
-    scalar asked for, and arithmetic of its width and narrowings to it are always taken apart. `congruent`: what two
-    operations compute alike of equal operands is one unknown, that of the first one met. Only to compare: the
-    unknown's value may not be available where the second one is.
+    `facts` decide which arithmetic does not wrap. With `modulo`, polynomials hold modulo 2^bits of the queried scalar
+    only, and arithmetic of its width and truncations to it are always expanded. `congruent`: equal computations of equal
+    operands are one unknown, that of the first. This is for comparisons only: the unknown's value need not be available
+    at the second.
     """
 
     def __init__(
@@ -46,11 +45,11 @@ class Symbolic:
         return self._known[value]
 
     def unknowns(self) -> list[SSAValue]:
-        """The scalars that polynomials are made of."""
+        """The unknowns of all polynomials."""
         return list(self._leaves)
 
     def sums(self) -> list[tuple[SSAValue, Polynomial]]:
-        """The scalars met so far that are sums of others."""
+        """The expanded scalars so far, with their polynomials."""
         return [(v, p) for v, p in self._known.items() if len(p.terms) > 1]
 
     def leaf(self, value: SSAValue) -> Polynomial:
@@ -77,7 +76,7 @@ class Symbolic:
         return self._congruent(value, op) if self.congruent else self.leaf(value)
 
     def _congruent(self, value: SSAValue, op: Operation) -> Polynomial:
-        """The unknown that stands for `op` on such operands (value numbering)."""
+        """The unknown of `op` on such operands (value numbering)."""
         if not is_pure_elementwise(op) or len(op.results) != 1:
             return self.leaf(value)
         operands = tuple(self.of(operand) for operand in op.operands)
@@ -95,14 +94,14 @@ class Symbolic:
         return self.modulo or not self.facts.may_wrap(op)
 
     def _keeps(self, wide: SSAValue, narrow: SSAValue) -> bool:
-        """Whether narrowing a value keeps it."""
+        """Whether a truncation preserves the value."""
         if self.modulo:
             return True
         fact, half = self.facts.of(wide), 1 << (width_of(narrow) or 1) - 1
         return -half <= fact.smin and fact.smax < half
 
     def _index(self, op: Operation) -> Polynomial:
-        """A loop's index, `start + counter * step`: what it is made of may wrap, but not the whole."""
+        """A loop's index, `start + counter * step`: its terms may wrap, the sum does not."""
         if isinstance(op, arith.AddiOp):
             return self.of(op.lhs) + self._advance(op.rhs)
         return self._advance(op.results[0])
