@@ -9,6 +9,7 @@ from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.layouts.shared import parse_shared
 
 ROW = '"128 r[1 64] l[2 4 8 16 32] w[]"'
+GAP = '"128 r[1 8] l[2 4 16 32 64] w[]"'
 OTHER = '"128 r[1 2] l[4 8 16 32 64] w[]"'
 SQUARE = '"16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 FLIPPED = '"16x16 r[1,0 0,8 8,0] l[2,0 4,0 0,1 0,2 0,4] w[]"'
@@ -127,15 +128,15 @@ WRONG = {
         ),
         "tile.dot: m16n8k16.f16 wants",
     ),
-    "scan across registers": (
+    "scan across lanes with a gap": (
         function(
-            f"%x: tensor<128xi32, {ROW}>",
+            f"%x: tensor<128xi32, {GAP}>",
             f"""
             %y = "tile.scan"(%x) <{{axis = 0 : i64, reverse = false}}> ({{
             ^bb0(%a: i32, %b: i32):
               %c = arith.addi %a, %b : i32
               tile.yield %c : i32
-            }}) : (tensor<128xi32, {ROW}>) -> tensor<128xi32, {ROW}>
+            }}) : (tensor<128xi32, {GAP}>) -> tensor<128xi32, {GAP}>
             """,
         ),
         "tile.scan: no thread has a run along 0",
