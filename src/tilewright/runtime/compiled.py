@@ -341,7 +341,7 @@ class CompiledKernel:
     def run(self, grid: tuple[int, ...], *values: Any) -> None:
         """Launch with runtime arguments only (no constexprs): arrays and numbers, unchecked types.
 
-        On a GPU numbers may stand for pointers: then the current device and its stream are used.
+        On a GPU integers are accepted as pointers: then the current device and its stream are used.
         """
         from tilewright.runtime.specialize import array_address, is_array
 

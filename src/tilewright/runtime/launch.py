@@ -66,7 +66,7 @@ class Launcher:
         self.name = name if name.isidentifier() else "kernel"  # of a lambda expression
         self.params = kernel.params
         self.usual_options = [n for n in launch_options.USUAL_OPTIONS if n not in kernel.arg_names]
-        """Options that generated functions take by name: those that are no parameters of the kernel."""
+        """Options that generated functions take by name: those that are not parameters of the kernel."""
         self.specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
         self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._pending: dict[tuple[Any, ...], threading.Lock] = {}
@@ -469,7 +469,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     # ---- errors --------------------------------------------------------------------------------------
 
     def _locate(self, error: LaunchError) -> None:
-        """Say which launch failed, and where the kernel stands."""
+        """Add the failing launch and the kernel's location to an error."""
         kernel = self.kernel
         error.message = f"launch of {self.name}: {error.message}"
         if kernel.written:

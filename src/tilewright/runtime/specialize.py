@@ -379,7 +379,7 @@ def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
 
 
 def runtime_items(kinds: tuple[Any, ...], values: tuple[Any, ...]) -> list[Any]:
-    """The items of `values` that are no constants, in the order of the native arguments. `kinds` are their types.
+    """The items of `values` that are not constants, in the order of the native arguments. `kinds` are their types.
 
     Raises LaunchError where a tuple has another length than its type.
     """

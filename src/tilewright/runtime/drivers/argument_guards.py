@@ -20,7 +20,7 @@ ONE, MULTIPLE, NO_MULTIPLE, NOT_ONE, WORD = 1, 2, 3, 4, 5
 ALIGNED, UNALIGNED, SOMEWHERE = 6, 7, 8
 #: of a descriptor's extents and strides: in 2 … 2^31 - 1; from 16 on also the remainder by 16
 LONG, REMAINDERS = 9, 16
-#: what a launcher returns instead of None if a condition fails
+#: return code of a launcher if a condition fails
 OTHER_CASE = 5
 
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1

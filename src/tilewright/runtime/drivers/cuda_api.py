@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.errors import UnsupportedTarget
 
 _OUT_INT, _OUT_PTR, _OUT_SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
-#: argument types of what we call; results are all CUresult
+#: argument types of the driver's functions; all return CUresult
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
     "cuDriverGetVersion": (_OUT_INT,),
@@ -78,7 +78,7 @@ class CudaApi:
     def __init__(self, library: Any, fault: Callable[[int, str], Exception] | None = None) -> None:
         self.library = library
         self._fault = fault
-        """From code and text of an asynchronous error to what is raised."""
+        """The exception for code and text of an asynchronous error."""
 
     def function(self, name: str) -> Any:
         """The function itself, with its prototype. Raises UnsupportedTarget if the driver lacks it."""
@@ -123,13 +123,13 @@ class CudaApi:
     # ---- calls with one result ------------------------------------------------------------------
 
     def integer(self, name: str, *arguments: Any) -> int:
-        """The int that a function gives through its first parameter."""
+        """The int that a function returns through its first parameter."""
         out = c_int()
         getattr(self, name)(byref(out), *arguments)
         return out.value
 
     def handle(self, name: str, *arguments: Any) -> int:
-        """The pointer that a function gives through its first parameter (0 for null)."""
+        """The pointer that a function returns through its first parameter (0 for null)."""
         out = c_void_p()
         getattr(self, name)(byref(out), *arguments)
         return out.value or 0

@@ -1,4 +1,4 @@
-"""The CUDA launcher where there is no host code (other Pythons than CPython's usual build): ctypes."""
+"""The CUDA launcher by ctypes, for Pythons without native host code (other than CPython's usual build)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def common_cpython() -> bool:
 
 
 class MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef. Keep it alive as long as a function made of it."""
+    """CPython's PyMethodDef. Must outlive the functions created from it."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -110,7 +110,7 @@ def object_of(label: str, text: Callable[[], str]) -> bytes:
 
 
 def _sources() -> list[str]:
-    """Host code, and what it is compiled by."""
+    """Host code and its compiler."""
     here = Path(__file__).parent
     files = [here / "argument_guards.py", *sorted((here.parent / "native").glob("*.py"))]
     return [file.read_text(encoding="utf-8") for file in files]

@@ -1,4 +1,4 @@
-"""The CPU driver where there is no host code: the same work in Python, on a thread pool.
+"""The CPU driver without native host code: the same in Python, on a thread pool.
 
 Slower to launch (tens of microseconds) and otherwise the same: ctypes lets go of the GIL while a
 kernel runs, programs are split in static contiguous parts, failed assertions are reported alike. Ctrl-C stops a

@@ -41,7 +41,7 @@ def gomp_part(job: Job) -> None:
 
 
 def run_all(job: Job, threads: i64) -> None:
-    """All programs of a job, here alone if no other thread is to be had."""
+    """Run all programs of a job, on this thread alone if no other is available."""
     if threads > 1:
         if tw_state.gomp_parallel:
             call(None, tw_state.gomp_parallel, gomp_part, job, i32(threads), i32(0))
@@ -103,7 +103,7 @@ def run_job(job: Job, record: Record) -> None:
 
 
 def tw_launch(self: ptr, args: Pointers, nargs: i64) -> ptr:
-    """See the module; gives None, an integer (a code of `python`), (program, site) of an assertion that failed, or
+    """See the module. Returns None, an integer (a code of `python`), (program, site) of a failed assertion, or
     (signal, offset in the code, address) of a memory fault."""
     record: Record = PyLong_AsVoidPtr(self)
     if nargs != record.arguments + 1:

@@ -16,7 +16,7 @@ RUN_HERE = -1
 
 
 class Part(ctypes.Structure):
-    """The programs of one thread, and the thread; `number` is RUN_HERE where there was none to be had."""
+    """The programs of one thread, and the thread; `number` is RUN_HERE if no thread was available."""
 
     _fields_ = [("job", c_void_p), ("number", c_int64), ("parts", c_int64), ("thread", c_int64)]
 
@@ -45,7 +45,7 @@ def run_part(part: Part) -> ptr:
 
 
 def threads_for(programs: i64, wanted: i32, grain: i64) -> i64:
-    """As many threads as are asked for and worth making, one for each `grain` of programs."""
+    """The number of threads: at most as requested, one per `grain` programs."""
     useful = min(programs // grain, MOST_THREADS)
     if useful <= 1 or wanted == 1:
         return 1

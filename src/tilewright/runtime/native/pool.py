@@ -21,7 +21,7 @@ SCRATCH_HEAD, SCRATCH_PAGE = 64, 4096
 
 
 class Worker(ctypes.Structure):
-    """A thread of the pool, on a cache line of its own."""
+    """A thread of the pool, in a separate cache line."""
 
     _fields_ = [
         ("turn", c_int32),
@@ -33,7 +33,7 @@ class Worker(ctypes.Structure):
 
 
 class Pool(ctypes.Structure):
-    """The pool; what different threads write lies on different cache lines."""
+    """The pool. Fields written by different threads are in different cache lines."""
 
     _fields_ = [
         ("busy", c_int32),
@@ -106,7 +106,7 @@ def futex_wait(word: Ints, value: i32) -> None:
 
 
 def futex_wake(word: Ints) -> None:
-    """Wake who sleeps there."""
+    """Wake the threads that wait on an address."""
     syscall(FUTEX, word, i32(WAKE_PRIVATE), i32(1), None, None, i32(0))
 
 

@@ -16,7 +16,7 @@ KINDS = {
 }  # fmt: skip
 NUMPY, NUMPY_WRITTEN, INT, FP32 = (KINDS[k] for k in ("numpy", "numpy_written", "int", "fp32"))
 FP64, BOOL, SKIP, BLOB = (KINDS[k] for k in ("fp64", "bool", "skip", "blob"))
-#: what a launcher gives instead of None, beside `argument_guards.OTHER_CASE`
+#: return codes of a launcher, in addition to None and `argument_guards.OTHER_CASE`
 BAD_GRID, OUT_OF_MEMORY, READ_ONLY, BAD_CALL = 1, 2, 3, 4
 LARGEST_EXTENT = 2147483647
 NUMPY_WRITEABLE = 0x400
@@ -58,7 +58,7 @@ def none() -> ptr:
 
 
 def read_grid(grid: ptr, out: Words) -> i64:
-    """The product of the extents in a tuple, -1 if it is no grid; writes the three extents."""
+    """The product of the extents in a tuple, -1 if it is not a valid grid; writes the three extents."""
     n = PyTuple_Size(grid)
     total = i64(1)
     out[1] = 1
@@ -93,7 +93,7 @@ def fetch(kind: i8, item: ptr) -> i64:
 
 
 def meets(condition: i8, value: i64) -> i1:
-    """Whether a fetched value meets a condition; what is no integer of 64 bits (an error is set) meets none."""
+    """Whether a fetched value satisfies a condition; False for values outside 64 bits (an error is set)."""
     if condition == ANY:
         return True
     if value == -1 and PyErr_Occurred():

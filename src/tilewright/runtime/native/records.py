@@ -101,5 +101,5 @@ def syscall(number: i64, *values: ptr) -> i64: ...
 
 
 def first_program(programs: i64, part: i64, parts: i64) -> i64:
-    """Where a part begins: contiguous blocks, so that a thread meets the same data in every launch."""
+    """First program of a thread: contiguous blocks, so that a thread accesses the same data in every launch."""
     return programs // parts * part + min(part, programs % parts)

@@ -69,7 +69,7 @@ class Context(ctypes.Structure):
 
 
 class ThreadRecord(ctypes.Structure):
-    """A thread that runs kernels; where it had no stack for handlers, one lies behind."""
+    """A thread that runs kernels, followed by a signal stack if it had none."""
 
     _fields_ = [
         (
@@ -258,7 +258,7 @@ PyExc_KeyboardInterrupt = External("PyExc_KeyboardInterrupt")
 
 
 def stopped(job: Job, record: Record) -> ptr:
-    """The result of a launch that was stopped: what is known of a fault, or the interrupt's exception."""
+    """The result of a stopped launch: a description of the fault, or the interrupt's exception."""
     if job.fault_pc != 0:
         offset = job.fault_pc - i64(record.kernel)
         return Py_BuildValue("(LLL)", job.fault_signal, offset, job.fault_address)

@@ -31,7 +31,7 @@ class Key(ctypes.Structure):
 
 
 class Entry(ctypes.Structure):
-    """A map made before."""
+    """A cached tensor map."""
 
     _fields_ = [("key", Key), ("rest", c_uint8 * 48), ("map", c_uint8 * MAP_BYTES)]
 
