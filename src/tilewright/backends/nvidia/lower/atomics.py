@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedT
 from tilewright.backends.nvidia.lower.vector_access import (
     joined,
     load_vector,
+    pack,
     register,
     storage,
     unpack,
@@ -101,17 +102,17 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         return
     element = tile.element_of(op.result)
 
-    def act(pointer: Value) -> Value:
+    def act(pointer: Value, live: Value | None = None, other: Value | None = None) -> Value:
         address = gen.builder.ptrtoint(pointer, I64)
-        words = load_vector(gen, address, element, 1, None, [], ".cv")
+        old = []
+        if live is not None:
+            kept = other if other is not None else memory.other_value(gen, None, element, 0)
+            old = pack(gen, [kept], element)
+        words = load_vector(gen, address, element, 1, live, old, ".cv")
         return unpack(gen, words, 1, element)[0]
 
-    _each(gen, op.result, [op.pointer], op.mask, act)
-    if op.mask is not None:
-        masks, found = gen.parts(op.mask), gen.parts(op.result)
-        others = [memory.other_value(gen, op.other, element, r) for r in range(len(found))]
-        chosen = (gen.builder.select(_part(masks, r), v, others[r]) for r, v in enumerate(found))
-        gen.bind(op.result, list(chosen))
+    masked = [v for v in (op.mask, op.other) if v is not None] if op.mask is not None else []
+    _each(gen, op.result, [op.pointer, *masked], None, act)
 
 
 def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None, act) -> None:  # type: ignore[no-untyped-def]

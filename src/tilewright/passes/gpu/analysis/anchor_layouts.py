@@ -282,7 +282,7 @@ class AnchorLayouts:
             self._homes[arg] = self._homes[result] = home
         self._block(body)
 
-    def _of_another(self, value: SSAValue, others: list[SSAValue]) -> Layout | None:
+    def _of_another(self, value: SSAValue, others: Sequence[SSAValue]) -> Layout | None:
         """The home of a tile of the same shape that a loop carries with `value` (a count with sums)."""
         same = (v for v in others if tile.shape_of(v) == tile.shape_of(value))
         return next((h for v in same if (h := self._homes.get(v)) is not None), None)
