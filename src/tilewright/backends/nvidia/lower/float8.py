@@ -1,4 +1,4 @@
-"""Lower conversions to 8-bit floats to `cvt.rn.satfinite.{e5m2,e4m3}x2`, two elements of fp32 or fp16 per instruction.
+"""Lower conversions to 8-bit floats to `cvt.rn.satfinite.{e5m2,e4m3}x2.f32`, two elements per instruction.
 
 The instruction saturates on overflow; the language overflows to infinity (e5m2) or NaN (e4m3fn), like `ml_dtypes`
 (the software conversion in `backends/llvm/casts.py` needs a dozen integer instructions). Overflow is rare and shows
@@ -18,7 +18,6 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.vector_access import joined
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.quads import words_of
 from tilewright.targets import Feature
@@ -26,7 +25,7 @@ from tilewright.targets import Feature
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I16, I32, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
+I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 
 
 _AT_ONCE, _OF_MANY = 16, 4
@@ -60,9 +59,7 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
     if form is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
         gen.elementwise(op)
         return
-    parts = gen.parts(op.input)
-    if not isinstance(source, Float16Type):  # pairs of which there is an instruction for
-        parts = [to_f32(gen.builder, part, source) for part in parts]
+    parts = [to_f32(gen.builder, part, source) for part in gen.parts(op.input)]
     layout, result = gpu.layout_of(op.result), list[Value](parts)
     words = words_of(layout, 4) if layout is not None else [[0]]
     at_once = _AT_ONCE if len(words) <= _AT_ONCE else _OF_MANY
@@ -130,20 +127,15 @@ def _packed(gen: KernelCodegen, codes: list[Value]) -> Value:
 
 
 def _word(gen: KernelCodegen, parts: list[Value], form: _Format) -> Value:
-    """Convert up to four elements, fp32 or fp16, to the bytes of one 32-bit word."""
-    b, kind = gen.builder, parts[0].type
-    parts = [*parts, *[ir.Constant(kind, 0.0)] * (4 - len(parts))]
-    convert = f"cvt.rn.satfinite.{form.name}x2"
-    if kind == F32:
-        steps = f"{convert}.f32 low, $2, $1; {convert}.f32 high, $4, $3;"
-        operands = parts
-    else:
-        steps = f"{convert}.f16x2 low, $1; {convert}.f16x2 high, $2;"
-        operands = [joined([b.bitcast(x, I16) for x in parts[i : i + 2]], b) for i in (0, 2)]
-    text = f"{{ .reg .b16 low, high; {steps} mov.b32 $0, {{low, high}}; }}"
-    names = ",".join(["=r", *("f" if kind == F32 else "r" for _ in operands)])
-    types = ir.FunctionType(I32, [x.type for x in operands])
-    return b.asm(types, text, names, operands, side_effect=False)
+    """Convert up to four elements to the bytes of one 32-bit word."""
+    parts = [*parts, *[ir.Constant(F32, 0.0)] * (4 - len(parts))]
+    kind = ir.FunctionType(I32, [F32] * 4)
+    convert = f"cvt.rn.satfinite.{form.name}x2.f32"
+    text = (
+        f"{{ .reg .b16 low, high; {convert} low, $2, $1; {convert} high, $4, $3;"
+        " mov.b32 $0, {low, high}; }"
+    )
+    return gen.builder.asm(kind, text, "=r,f,f,f,f", parts, side_effect=False)
 
 
 def _byte(b: Value, word: Value, number: int) -> Value:
@@ -154,7 +146,6 @@ def _byte(b: Value, word: Value, number: int) -> Value:
 def _exact(gen: KernelCodegen, value: Value, byte: Value, form: _Format) -> Value:
     """Return the exact code of an element that may have overflowed or be NaN."""
     b = gen.builder
-    value = value if value.type == F32 else b.fpext(value, F32)
     bits = b.bitcast(value, I32)
     magnitude = b.bitcast(b.and_(bits, ir.Constant(I32, 0x7FFFFFFF)), F32)
     limit = ir.Constant(F32, form.limit)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _PAD_BYTES = 16
 _WIDEST = 16
-_BYTES_OF_WORD = 4
 
 
 @dataclass(frozen=True)
@@ -155,16 +154,8 @@ class SharedAccess:
 
 
 def _vector(gen: KernelCodegen, values: list[Value]) -> Value:
-    """Values as one operand of a store: bytes as an integer, so that LLVM recognizes those of one word again."""
     if len(values) == 1:
         return values[0]
-    if values[0].type == I8 and len(values) <= _BYTES_OF_WORD:
-        kind = ir.IntType(8 * len(values))
-        word: Value = ir.Constant(kind, 0)
-        for i, value in enumerate(values):
-            byte = gen.builder.zext(value, kind)
-            word = gen.builder.or_(word, gen.builder.shl(byte, ir.Constant(kind, 8 * i)))
-        return word
     vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
     for i, value in enumerate(values):
         vector = gen.builder.insert_element(vector, value, ir.Constant(I32, i))
