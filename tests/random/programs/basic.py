@@ -45,7 +45,8 @@ def elementwise(w: Writer) -> None:
     wide = "tl.float64" if a.kind == "float64" else "tl.float32"
     text = rng.choice((
         f"{a.name} + {right}", f"{a.name} - {right}", f"{a.name} * 0.5", f"{a.name} * {right} * 0.25",
-        f"tl.maximum({a.name}, {right})", f"tl.minimum({a.name}, {right})", f"tl.abs({a.name})",
+        f"tl.maximum({a.name}, {right}).to({a.name}.dtype)",
+        f"tl.minimum({a.name}, {right}).to({a.name}.dtype)", f"tl.abs({a.name})",
         f"tl.exp(-tl.abs({a.name}))", f"tl.sqrt(tl.abs({a.name}))", f"({a.name} / 4).to({a.name}.dtype)",
         f"tl.sigmoid({a.name}.to({wide})).to({a.name}.dtype)",
     ))  # fmt: skip
@@ -70,7 +71,7 @@ def reduce(w: Writer) -> None:
         return
     axis = w.rng.randrange(len(a.shape))
     fn = w.rng.choice(("sum", "max", "min"))
-    text = f"tl.{fn}({a.name}, axis={axis})"
+    text = f"tl.{fn}({a.name}, axis={axis})" + ("" if a.kind == "int32" else f".to({a.name}.dtype)")
     exact = a.exact and (a.kind == "int32" or fn != "sum")
     if len(a.shape) == 1:
         scalar = w.name()

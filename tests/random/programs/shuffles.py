@@ -62,7 +62,8 @@ def permute(w: Writer) -> None:
     elif step == 1:
         fn = rng.choice(("sum", "max", "min"))
         scale = "" if integer or fn != "sum" else " * 0.125"
-        name = w.let(f"tl.{fn}({name}, axis={axis}, keep_dims=True){scale}")
+        back = "" if integer else f".to({name}.dtype)"
+        name = w.let(f"tl.{fn}({name}, axis={axis}, keep_dims=True){back}{scale}")
         exact, size = exact and (integer or fn != "sum"), size // after[axis]
     elif step == 2 and (integer or a.kind in ("float32", "float64")):
         scale = "" if integer else " * 0.0625"

@@ -25,6 +25,8 @@ from tilewright.targets import TargetInfo
 _ENOUGH_BYTES = 64 << 10
 """Bytes in flight on an SM that hide the latency of memory: 4.8 TB/s on 132 SMs, 1.2 µs under load, and as much again,
 since not all CTAs load at the same time."""
+_FEW_BYTES = 32
+"""Bytes that a thread loads, of which too few are in flight for another assembly to pay: two wide loads."""
 _MIN_GAIN = 1.25
 """More bytes in flight, as a ratio, are worth another schedule."""
 
@@ -103,7 +105,7 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
     Args:
         loaded_bytes: what a thread loads without a side effect between, and could have in flight.
     """
-    if made.ctas == 0 or not made.thread_bytes:
+    if made.ctas == 0 or not made.thread_bytes or loaded_bytes <= _FEW_BYTES:
         return made
     best = made
     for ctas in (made.ctas, made.ctas - 1):
