@@ -15,6 +15,9 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def fake_triton(monkeypatch):
+    from torch.utils._triton import has_triton_package
+
+    has_triton_package()  # torch remembers the answer, for tests that follow in this process
     monkeypatch.syspath_prepend(str(HERE / "fake"))
     monkeypatch.setenv("PYTHONPATH", str(HERE / "fake"))
 
