@@ -32,7 +32,7 @@ from tilewright.passes.gpu.scheduling.shifts import Schedule, schedules
 
 _OTHER_REGISTERS = 56
 """Registers per thread for addresses, counters, temporaries and operands of MMAs in flight, in addition to the schedule's
-estimate: with fewer left the backward pass of attention spills, and loses 4 % instead of gaining 1 % (H200)."""
+estimate: with fewer left the backward pass of attention spills."""
 _MOST_CTAS = 16
 """CTAs per SM beyond which latency is hidden anyway."""
 
