@@ -43,6 +43,7 @@ from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
+    EXPENSIVE,
     REMAPS,
     AnchorLayouts,
     accesses_as_well,
@@ -332,7 +333,9 @@ class _Assigner:
             run = layout.num_consecutive(0, most)
             return layout.registers_per_thread <= _FEW_LOADS * run
         source = source_layout(op, layout) if type(op) in REMAPS else layout
-        if source is None or not (type(op) in REMAPS or is_pure_elementwise(op)):
+        if source is None or not (
+            type(op) in REMAPS or (is_pure_elementwise(op) and op.name not in EXPENSIVE)
+        ):
             return False
         return depth < _DEEPEST and all(
             not tile.is_tile(v) or self.homes.is_free(v) or self._makes_again(v, source, depth + 1)

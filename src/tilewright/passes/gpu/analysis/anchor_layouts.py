@@ -45,12 +45,12 @@ MAX_SEGMENTS = 16
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
 _LONGEST_RUN = 16
 """Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
-_EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
+EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
 def is_cheap(op: Operation) -> bool:
     """Whether an element-wise operation takes an instruction or two."""
-    costly = op.name in _EXPENSIVE or op.name.startswith("math.")
+    costly = op.name in EXPENSIVE or op.name.startswith("math.")
     return is_pure_elementwise(op) and not costly
 
 
