@@ -146,3 +146,17 @@ def test_functions_of_compile_time():
     names = Translator().kernel(kernel_of(convert)).fn.__globals__
     assert names["wrapped"].value(32) is tl.float32 and names["decorated"](16) is tl.float16
     assert names["neither"] is neither
+
+
+def test_the_drop_in_stays_where_the_program_has_installed_it(monkeypatch):
+    """Its modules can still be imported after kernels were translated."""
+    from tilewright.integrations import triton
+
+    known = triton.is_installed()
+    triton.install()
+    try:
+        Translator().kernel(kernel_of(convert))
+        assert triton.is_installed() and __import__("triton.compiler")
+    finally:
+        if not known:
+            triton.uninstall()

@@ -180,6 +180,9 @@ def drop_in() -> Generator[None]:
     """Let `triton` mean tilewright meanwhile, in a process that has imported the real one."""
     from tilewright.integrations import triton
 
+    if triton.is_installed():
+        yield
+        return
     kept = {name: sys.modules.pop(name) for name in [*sys.modules] if _is_triton(name)}
     triton.install()
     try:
