@@ -9,11 +9,16 @@ import tilewright.language as tl
 
 
 @tw.jit
-def from_column(a_ptr, b_ptr, c_ptr, first_ptr, columns, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+def from_column(a_ptr, b_ptr, c_ptr, first_ptr, columns, FORM: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
     """C = A @ B[:, first : first + BN]; columns outside of B count as 0, also those before it."""
     m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     column = tl.load(first_ptr) * 8 + n
-    inside = (column >= 0) & (column < columns)
+    if FORM == "limits":
+        inside = (column >= 0) & (column < columns)
+    elif FORM == "last":
+        inside = (column > -1) & (column <= columns - 1)
+    else:
+        inside = (0 <= column) & (columns > column)
     acc = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K, BK):
         a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :])
@@ -27,7 +32,7 @@ def from_column(a_ptr, b_ptr, c_ptr, first_ptr, columns, K: tl.constexpr, BM: tl
 K, BM, BN, BK = 64, 64, 32, 16
 
 
-def compiled(target, divisible):
+def compiled(target, divisible, form="limits"):
     pointers = {
         "a_ptr": "*fp16:16",
         "b_ptr": "*fp16:16",
@@ -35,14 +40,15 @@ def compiled(target, divisible):
         "first_ptr": "*i32:16",
     }
     signature = {**pointers, "columns": "i32:16" if divisible else "i32"}
-    constants = {"K": K, "BM": BM, "BN": BN, "BK": BK}
+    constants = {"FORM": form, "K": K, "BM": BM, "BN": BN, "BK": BK}
     return from_column.compile(signature, constants, target=target, num_warps=4, num_stages=2)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("divisible", [True, False])
-def test_columns_before_and_behind_the_matrix(target, divisible):
-    made = compiled(target, divisible)
+@pytest.mark.parametrize("form", ["limits", "last", "swapped"])
+def test_columns_before_and_behind_the_matrix(target, divisible, form):
+    made = compiled(target, divisible, form)
     assert ("cp.async.cg.shared.global" in made.asm["ptx"]) or target == "sm_90a"
     columns = 48 if divisible else 45
     rng = np.random.default_rng(2)
@@ -58,7 +64,8 @@ def test_columns_before_and_behind_the_matrix(target, divisible):
 
 
 @pytest.mark.parametrize("divisible", [True, False])
-def test_only_whole_vectors_are_copied(divisible):
+@pytest.mark.parametrize("form", ["limits", "last", "swapped"])
+def test_only_whole_vectors_are_copied(divisible, form):
     """With 45 columns a vector of 8 begins inside the matrix and ends outside."""
-    text = compiled("sm_80", divisible).asm["gpu"]
+    text = compiled("sm_80", divisible, form).asm["gpu"]
     assert text.count("gpu.async_copy") == (4 if divisible else 2)

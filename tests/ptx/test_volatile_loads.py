@@ -10,7 +10,7 @@ import tilewright.language as tl
 
 
 @tw.jit
-def wait_and_sum(flag_ptr, data_ptr, out_ptr, own_ptr, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+def wait_and_sum(flag_ptr, data_ptr, out_ptr, own_ptr, FORM: tl.constexpr, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     tl.store(own_ptr, 1)
     seen = 0
@@ -18,7 +18,9 @@ def wait_and_sum(flag_ptr, data_ptr, out_ptr, own_ptr, MASKED: tl.constexpr, BLO
     rounds = 0
     while seen == 0:
         rounds += 1
-        if MASKED:
+        if FORM == "cv":
+            seen = tl.load(flag_ptr, cache_modifier=".cv")
+        elif FORM == "masked":
             seen = tl.load(flag_ptr, mask=total >= 0, other=7, volatile=True)
         else:
             seen = tl.load(flag_ptr, volatile=True)
@@ -59,11 +61,11 @@ def written_meanwhile(monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_loop_that_waits_for_a_flag(target, masked, monkeypatch):
+@pytest.mark.parametrize("form", ["plain", "masked", "cv"])
+def test_a_loop_that_waits_for_a_flag(target, form, monkeypatch):
     signature = {n: "*i32:16" for n in ("flag_ptr", "data_ptr", "out_ptr", "own_ptr")}
     made = wait_and_sum.compile(
-        signature, {"MASKED": masked, "BLOCK": 1024}, target=target, num_warps=4
+        signature, {"FORM": form, "BLOCK": 1024}, target=target, num_warps=4
     )
     data = np.arange(1024, dtype=np.int32)
     arrays = [np.ones(4, np.int32), data, np.zeros(4, np.int32), np.zeros(4, np.int32)]

@@ -128,7 +128,9 @@ class Memory(Program):
     ) -> TensorValue:
         attributes = {
             **self._policies("tl.load", cache_modifier, _LOAD_CACHE, eviction_policy),
-            "volatile": self.known_bool(volatile, "tl.load: volatile") or None,
+            "volatile": self.known_bool(volatile, "tl.load: volatile")
+            or unwrap_constexpr(cache_modifier) == ".cv"  # PTX ISA: `ld.cv` is `ld.volatile`
+            or None,
         }
         mask, other = unwrap_constexpr(mask), unwrap_constexpr(other)
         if isinstance(pointer, BlockPointer):

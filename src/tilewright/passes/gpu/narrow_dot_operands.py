@@ -30,11 +30,12 @@ from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import Emitter, uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
 
@@ -73,24 +74,45 @@ def _narrow(op: tile.DotOp) -> bool:
     return True
 
 
-def _widened_from(value: SSAValue) -> Attribute | None:
-    """The 16-bit type that a tile of fp32 was converted from, perhaps before its shape changed."""
+def _source(op: Operation | Block) -> SSAValue | None:
+    """The operand whose elements `op` passes on as they are: under other coordinates, or with zeros in between."""
+    if isinstance(op, _RESHAPING):
+        return op.operands[0]
+    if isinstance(op, tile.SelectOp):
+        for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if uniform_constant(other) == 0:
+                return kept
+    return None
+
+
+def _widened_from(value: SSAValue) -> BFloat16Type | Float16Type | None:
+    """The 16-bit type that a tile of fp32 was converted from, perhaps before it was masked or its shape changed."""
     op = value.owner
-    while isinstance(op, _RESHAPING):
-        op = op.operands[0].owner
+    while (source := _source(op)) is not None:
+        op = source.owner
     if not isinstance(op, arith.ExtFOp):
         return None
     kind = tile.element_of(op.operands[0])
     return kind if isinstance(kind, BFloat16Type | Float16Type) else None
 
 
-def _before_widening(value: SSAValue, kind: Attribute, user: Operation) -> SSAValue:
+def _before_widening(
+    value: SSAValue, kind: BFloat16Type | Float16Type, user: Operation
+) -> SSAValue:
     """The tile whose conversion to fp32 is `value`. Requires `_widened_from(value) == kind`."""
     op = value.owner
-    if isinstance(op, arith.ExtFOp) or not isinstance(op, _RESHAPING):
-        return op.operands[0] if isinstance(op, Operation) else value
+    source = _source(op)
+    if isinstance(op, Block) or source is None:
+        return value if isinstance(op, Block) else op.operands[0]
+    narrow = _before_widening(source, kind, user)
+    if isinstance(op, tile.SelectOp):
+        emit = Emitter(user, op.location)
+        zeros = emit.splat(emit.float_constant(0.0, kind), tile.shape_of(value))
+        operands = [op.condition, *(narrow if v is source else zeros for v in (op.lhs, op.rhs))]
+    else:
+        operands = [narrow]
     copy = type(op).create(
-        operands=[_before_widening(op.operands[0], kind, user)],
+        operands=operands,
         result_types=[tile.with_shape(kind, tile.shape_of(value))],
         properties=dict(op.properties),
         attributes=dict(op.attributes),

@@ -12,15 +12,20 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
 
 _ALL = 1 << 30
 """Of values that do not differ along the dimension at all."""
-_BELOW = ("slt", "ult", "sge", "uge")
-"""`lane` on the left side: they change between extent - 1 and extent."""
-_ABOVE = ("sgt", "ugt", "sle", "ule")
-"""The same with `lane` on the right side."""
+_CHANGES_BEHIND = {
+    "slt": 0, "ult": 0, "sge": 0, "uge": 0, "sle": 1, "ule": 1, "sgt": 1, "ugt": 1,
+}  # fmt: skip
+"""The lane from which on `lane ? bound` has its other value, less the bound."""
+_SWAPPED = {
+    "slt": "sgt", "ult": "ugt", "sge": "sle", "uge": "ule",
+    "sle": "sge", "ule": "uge", "sgt": "slt", "ugt": "ult",
+}  # fmt: skip
 
 
 def mask_run(mask: SSAValue | None, dim: int, known: Facts) -> int:
@@ -44,14 +49,37 @@ def _same(value: SSAValue, dim: int, known: Facts, lanes: Projector) -> int:
         case tile.TransOp():
             return _same(op.source, tuple(op.permutation)[dim], known, lanes)
         case tile.CmpIOp():
-            sides = {**dict.fromkeys(_BELOW, (op.lhs, op.rhs)), **dict.fromkeys(_ABOVE, (op.rhs, op.lhs))}  # fmt: skip
-            if op.predicate.data not in sides:
-                return 1
-            counted, bound = sides[op.predicate.data]
-            if dim in lanes.varies(bound):
-                return 1
-            return gcd(_counted(counted, dim, known, lanes), known.divisor(bound))
+            return _compared(op, dim, known, lanes)
     return 1
+
+
+def _compared(op: tile.CmpIOp, dim: int, known: Facts, lanes: Projector) -> int:
+    """The length of the runs in which a comparison does not change."""
+    counted, bound, predicate = op.lhs, op.rhs, op.predicate.data
+    if dim in lanes.varies(bound):
+        counted, bound, predicate = op.rhs, op.lhs, _SWAPPED.get(predicate, predicate)
+    if dim in lanes.varies(bound) or predicate not in _CHANGES_BEHIND:
+        return 1
+    behind = _divisor(bound, _CHANGES_BEHIND[predicate], known)
+    return gcd(_counted(counted, dim, known, lanes), behind)
+
+
+def _divisor(value: SSAValue, more: int, known: Facts) -> int:
+    """What divides `value + more`."""
+    op = value.owner
+    number = uniform_constant(value)
+    if isinstance(number, int):
+        return gcd(number + more, _ALL)
+    if more == 0:
+        return known.divisor(value)
+    if isinstance(op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp | gpu.ConvertLayoutOp):
+        return _divisor(op.operands[0], more, known)
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
+        added = uniform_constant(op.rhs)
+        if isinstance(added, int):
+            change = added if isinstance(op, arith.AddiOp) else -added
+            return _divisor(op.lhs, more + change, known)
+    return gcd(known.divisor(value), more)
 
 
 def _counted(value: SSAValue, dim: int, known: Facts, lanes: Projector) -> int:
