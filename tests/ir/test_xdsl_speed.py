@@ -80,3 +80,9 @@ def test_values_and_operations_are_hashed_by_identity(module):
     assert one.lhs == one.rhs and one.lhs is one.operands[0] and one.result != one.lhs
     assert {one.lhs: 1}[one.rhs] == 1
     assert type(one.results[:1]) is type(one.results)
+
+
+def test_another_xdsl_is_left_alone(monkeypatch):
+    assert xdsl_speed._is_known()
+    monkeypatch.delattr("xdsl.ir.core._unknown_loc")
+    assert not xdsl_speed._is_known()

@@ -311,11 +311,13 @@ def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
     return int(block_m * block_n * words / (32 * warps)) + _OTHER_REGISTERS
 
 
-def _stages(work: Workload, m: int, n: int, k: int, target: TargetInfo, beside: int = 0) -> int:
-    """Pipeline stages: as many as fit into shared memory (`beside`: bytes of other buffers), at most 8 and at most
+def _stages(
+    work: Workload, m: int, n: int, k: int, target: TargetInfo, other_bytes: int = 0
+) -> int:
+    """Pipeline stages: as many as fit into shared memory (`other_bytes`: those of other buffers), at most 8 and at most
     the number of steps."""
     stage = (m + _loaded_columns(work, n, target)) * k * SIZES[work.element]
-    room = target.shared_bytes - (2 << 10) - beside
+    room = target.shared_bytes - (2 << 10) - other_bytes
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
 
 

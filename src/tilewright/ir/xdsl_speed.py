@@ -5,6 +5,9 @@
 - `isinstance(x, SomeOp)` looks at base classes only. xDSL's classes are ABCs, which also ask for registered subclasses,
   of which there are none; that took a tenth of a compilation. Classes defined later inherit the metaclass.
 - Indexing results makes no `super` object, `op.lhs` no view of all operands, and creating an operation imports nothing.
+
+Why xDSL's own classes are changed, and for whom that matters: ADR 20. A release of xDSL without the private names that
+this reads is left as it is.
 """
 
 from __future__ import annotations
@@ -68,6 +71,19 @@ def _single(self: Any, op: Any, _: Any = None) -> Any:
     return operations.get_op_constructs(op, self.construct)[self.idx]
 
 
+def _is_known() -> bool:
+    """Whether xDSL has the private names that the faster forms read."""
+    fields = {
+        core.Operation: ("_operands", "_next_op", "regions"), core.Block: ("_first_op",),
+        core: ("_unknown_loc", "_IRNode"), operations: ("BeforeVariadicSingleAccessor", "get_op_constructs"),
+    }  # fmt: skip
+    return all(
+        hasattr(owner, name) or name in getattr(owner, "__annotations__", ())
+        for owner, names in fields.items()
+        for name in names
+    )
+
+
 def _install() -> None:
     xdsl: Any = core
     irdl: Any = operations
@@ -91,4 +107,5 @@ def _simplify(kind: Any) -> None:
         _simplify(derived)
 
 
-_install()
+if _is_known():
+    _install()

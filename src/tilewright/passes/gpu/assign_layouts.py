@@ -1,6 +1,6 @@
 """`assign-layouts`: assign a register layout to every tile, and convert between layouts.
 
-Each operation gets its operands in the layout in which it works best (its home, `analysis/homes`):
+Each operation gets its operands in the layout in which it works best (its anchor layout, `analysis/anchor_layouts`):
 accesses with neighbouring addresses in neighbouring lanes, dots in the fragments of the tensor
 cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert_layout` moves it; tiles
 that cost nothing (aranges, masks, constants) are made again instead.
@@ -101,7 +101,7 @@ class _Assigner:
     def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.warps = warps_of(function)
-        self.homes = AnchorLayouts(function, self.warps)
+        self.anchors = AnchorLayouts(function, self.warps)
         self._made: dict[tuple[SSAValue, Layout, Block], SSAValue] = {}
 
     def run(self) -> None:
@@ -129,43 +129,43 @@ class _Assigner:
 
     def _visit(self, op: Operation) -> None:
         results = [r for r in op.results if tile.is_tile(r)]
-        if results and (type(op) in REMAPS or all(self.homes.is_free(r) for r in results)):
+        if results and (type(op) in REMAPS or all(self.anchors.is_free(r) for r in results)):
             return  # made where it is wanted
         match op:
             case tile.StoreViewOp() | tile.StoreOp():
                 self._store(op)
             case tile.LoadViewOp():
-                self._view_operands(op, self.homes.default(op.result))
+                self._view_operands(op, self.anchors.default(op.result))
             case tile.DotOp():
                 self._dot(op)
             case tile.ReduceOp():
-                self._all_operands(op, self.homes.reduced(op))
+                self._all_operands(op, self.anchors.reduced(op))
             case tile.ScanOp():
-                self._all_operands(op, scan_layout(op, self.homes.known, self.warps))
+                self._all_operands(op, scan_layout(op, self.anchors.known, self.warps))
             case tile.JoinOp():
-                self._all_operands(op, self.homes.default(op.lhs))
+                self._all_operands(op, self.anchors.default(op.lhs))
             case tile.SplitOp():
-                self._all_operands(op, split_source(self.homes.default(op.source), self.warps))
+                self._all_operands(op, split_source(self.anchors.default(op.source), self.warps))
             case tile.GatherOp():  # the source passes through shared memory
-                self._operand(op, 0, self.homes.default(op.source))
-                self._operand(op, 1, self.homes.default(op.result))
+                self._operand(op, 0, self.anchors.default(op.source))
+                self._operand(op, 1, self.anchors.default(op.result))
             case tile.HistogramOp():  # element-wise with its mask
-                self._all_operands(op, self.homes.default(op.source))
+                self._all_operands(op, self.anchors.default(op.source))
             case _ if tile.moves_lanes(op):
                 for i, value in enumerate(op.operands):
-                    self._operand(op, i, self.homes.default(value))
+                    self._operand(op, i, self.anchors.default(value))
             case _:
                 self._same_layout(op, results)
         for result in results:
-            self._set(result, self.homes.default(result))
+            self._set(result, self.anchors.default(result))
 
     def _same_layout(self, op: Operation, results: list[Any]) -> None:
         """Element-wise: all tiles of one shape in one layout."""
         tiles = [*results, *(v for v in op.operands if tile.is_tile(v))]
         if not tiles:
             return
-        homes = [self.homes.of(v) for v in tiles]
-        layout = next((h for h in homes if h is not None), None) or self.homes.default(tiles[0])
+        anchors = [self.anchors.of(v) for v in tiles]
+        layout = next((h for h in anchors if h is not None), None) or self.anchors.default(tiles[0])
         self._all_operands(op, layout)
 
     def _all_operands(self, op: Operation, layout: Layout) -> None:
@@ -190,10 +190,10 @@ class _Assigner:
     def _store(self, op: tile.StoreViewOp | tile.StoreOp) -> None:
         if not tile.is_tile(op.value):
             return
-        best = self.homes.access(op)
-        best = self.homes.in_place(op.value, best)
-        home = self.homes.of(op.value)
-        layout = home if home is not None and _as_good(op, home, best) else best
+        best = self.anchors.access(op)
+        best = self.anchors.in_place(op.value, best)
+        anchor = self.anchors.of(op.value)
+        layout = anchor if anchor is not None and _as_good(op, anchor, best) else best
         if isinstance(op, tile.StoreViewOp):
             self._view_operands(op, layout)
         else:
@@ -204,7 +204,7 @@ class _Assigner:
             op
         ):  # operands pass through shared memory, in any layout
             for i, value in enumerate((op.lhs, op.rhs)):
-                self._operand(op, i, self.homes.default(value))
+                self._operand(op, i, self.anchors.default(value))
             self._operand(op, 2, accumulator_layout(op, self.warps))
             return
         for i, layout in enumerate(dot_layouts(op, self.warps)):
@@ -216,7 +216,7 @@ class _Assigner:
         body = op.body.block
         for i, arg in enumerate(body.args[1:]):
             if tile.is_tile(arg):
-                layout = self.homes.default(arg)
+                layout = self.anchors.default(arg)
                 self._operand(op, i + 3, layout)
                 self._set(arg, layout)
                 self._set(op.results[i], layout)
@@ -224,7 +224,7 @@ class _Assigner:
         end = end_of(body)
         for i, arg in enumerate(body.args[1:]):
             if tile.is_tile(arg):
-                self._operand(end, i, self.homes.default(arg))
+                self._operand(end, i, self.anchors.default(arg))
 
     def _if(self, op: scf.IfOp) -> None:
         for region in op.regions:
@@ -232,27 +232,27 @@ class _Assigner:
                 self._walk(region.block)
                 for i, result in enumerate(op.results):
                     if tile.is_tile(result):
-                        self._operand(end_of(region.block), i, self.homes.default(result))
+                        self._operand(end_of(region.block), i, self.anchors.default(result))
         for result in op.results:
             if tile.is_tile(result):
-                self._set(result, self.homes.default(result))
+                self._set(result, self.anchors.default(result))
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
         for i, arg in enumerate(before.args):
             if tile.is_tile(arg):
-                self._operand(op, i, self.homes.default(arg))
-                self._set(arg, self.homes.default(arg))
+                self._operand(op, i, self.anchors.default(arg))
+                self._set(arg, self.anchors.default(arg))
         self._walk(before)
         for i, arg in enumerate(after.args):
             if tile.is_tile(arg):
-                self._operand(end_of(before), i + 1, self.homes.default(arg))
-                self._set(arg, self.homes.default(arg))
-                self._set(op.results[i], self.homes.default(arg))
+                self._operand(end_of(before), i + 1, self.anchors.default(arg))
+                self._set(arg, self.anchors.default(arg))
+                self._set(op.results[i], self.anchors.default(arg))
         self._walk(after)
         for i, arg in enumerate(before.args):
             if tile.is_tile(arg):
-                self._operand(end_of(after), i, self.homes.default(arg))
+                self._operand(end_of(after), i, self.anchors.default(arg))
 
     # ---- a tile in a layout ----
 
@@ -273,7 +273,7 @@ class _Assigner:
 
     def _make(self, value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         op = value.owner
-        if isinstance(op, Operation) and self.homes.is_free(value):
+        if isinstance(op, Operation) and self.anchors.is_free(value):
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if isinstance(op, Operation) and type(op) in REMAPS:
             source = source_layout(op, layout)
@@ -292,9 +292,9 @@ class _Assigner:
                 user = op.next_op or op
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
-            home = self.homes.default(value)
-            if home != layout:  # a change of shape that no layout of the source gives
-                value = self.want(value, home, user)
+            anchor = self.anchors.default(value)
+            if anchor != layout:  # a change of shape that no layout of the source gives
+                value = self.want(value, anchor, user)
             else:
                 return self._clone(op, value, [self._scattered(op)], layout, user)
         convert = gpu.ConvertLayoutOp.create(
@@ -314,7 +314,7 @@ class _Assigner:
         return is_cheap(op) and all(
             not tile.is_tile(v)
             or not loop.is_ancestor(v.owner)
-            or self.homes.is_free(v)
+            or self.anchors.is_free(v)
             or self._recomputes(v, layout)
             for v in op.operands
         )
@@ -338,7 +338,9 @@ class _Assigner:
         ):
             return False
         return depth < _DEEPEST and all(
-            not tile.is_tile(v) or self.homes.is_free(v) or self._makes_again(v, source, depth + 1)
+            not tile.is_tile(v)
+            or self.anchors.is_free(v)
+            or self._makes_again(v, source, depth + 1)
             for v in op.operands
         )
 
@@ -349,7 +351,7 @@ class _Assigner:
         return found is not None and layout.registers_per_thread <= found.registers_per_thread
 
     def _scattered(self, op: Operation) -> Layout:
-        return self.homes.default(op.operands[0])
+        return self.anchors.default(op.operands[0])
 
     def _clone(
         self, op: Operation, value: SSAValue, layouts: list[Layout], layout: Layout, user: Operation
@@ -423,19 +425,19 @@ def _line(layout: Layout, dim: int) -> Layout:
     return layout
 
 
-def _as_good(op: tile.StoreViewOp | tile.StoreOp, home: Layout, best: Layout) -> bool:
-    """Whether a store from `home` makes about as few transactions as one from `best`."""
-    few = home.rank == 1 and home.registers_per_thread <= _FEW_LOADS
+def _as_good(op: tile.StoreViewOp | tile.StoreOp, anchor: Layout, best: Layout) -> bool:
+    """Whether a store from `anchor` makes about as few transactions as one from `best`."""
+    few = anchor.rank == 1 and anchor.registers_per_thread <= _FEW_LOADS
     if few and isinstance(op, tile.StoreViewOp) and contiguous_dim(op) is None:
         return True  # elements go one by one, whoever has them
     if not is_scatter(op):
-        return isinstance(op, tile.StoreOp) or accesses_as_well(op, op.value, home, best)
-    if home.replicated("lanes") and not best.replicated("lanes"):
+        return isinstance(op, tile.StoreOp) or accesses_as_well(op, op.value, anchor, best)
+    if anchor.replicated("lanes") and not best.replicated("lanes"):
         return False
     if few:
         return True
     runs = [best.num_consecutive(d, WIDEST) for d in range(best.rank)]
     dim = max(reversed(range(best.rank)), key=lambda d: runs[d])
-    run = home.num_consecutive(dim, WIDEST)
+    run = anchor.num_consecutive(dim, WIDEST)
     whole = runs[dim] * tile.element_bytes(tile.element_of(op.value)) >= WIDEST
     return run == runs[dim] or (whole and run > runs[dim])

@@ -21,7 +21,7 @@ two a write, and not element-wise the same address in the same layout.
           func.return
         }
 
-Two arguments are taken to be apart, or element-wise the same: a kernel whose arguments overlap in
+Two arguments are assumed not to alias, or to be the same array: a kernel whose arguments overlap in
 other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`. Guarantees: the
 function's attribute `gpu.barriers_inserted`. Switched off, code generation puts a barrier before every access.
 """

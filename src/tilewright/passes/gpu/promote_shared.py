@@ -250,8 +250,8 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
     tiles = {value for dot in dots if reads_shared(dot) for value in (dot.lhs, dot.rhs)}
     tiles |= {load.result for loads, _ in groups for load in loads}
     if alone:  # other products of registers take no shared memory for what is not loaded
-        beside = [load for dot in dots if not reads_shared(dot) for load in staged_loads(dot)[0]]
-        tiles |= {load.result for load in beside if len(tile.shape_of(load.result)) == 2}
+        others = [load for dot in dots if not reads_shared(dot) for load in staged_loads(dot)[0]]
+        tiles |= {load.result for load in others if len(tile.shape_of(load.result)) == 2}
     stages = 1 if alone else 2
     if allocated(function) + stages * sum(map(tile_bytes, tiles)) > limit:
         return []

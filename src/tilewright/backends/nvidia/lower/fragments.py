@@ -254,9 +254,9 @@ class MatrixFragments(SharedFragments):
         gen = self.gen
         base, offset = self.place.split((line, k) if self.rows else (k, line))
         names = ", ".join(f"${i}" for i in range(count))
-        turned = "" if self.dense else ".trans"
+        trans = "" if self.dense else ".trans"
         text = (
-            f"ldmatrix.sync.aligned.m8n8.x{count}{turned}.shared.b16 "
+            f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 "
             f"{{{names}}}, [${count} + {offset}];"
         )
         constraints = ",".join(["=r"] * count + ["r", "~{memory}"])

@@ -135,12 +135,12 @@ class MatrixAccess:
 
     def write(self, form: Matrices, parts: list[Value]) -> None:
         gen, base = self.gen, self._base(form)
-        turned = ".trans" if form.transposed else ""
+        trans = ".trans" if form.transposed else ""
         for start, places in form.quads:
             words = [self._word([parts[r] for r in registers]) for registers in places]
             names = ", ".join(f"${i + 1}" for i in range(len(words)))
             text = (
-                f"stmatrix.sync.aligned.m8n8.x{len(words)}{turned}.shared.b16 "
+                f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 "
                 f"[$0 + {self._offset(start)}], {{{names}}};"
             )
             letters = ",".join(["r"] * (1 + len(words)) + ["~{memory}"])
@@ -166,11 +166,10 @@ def load_matrices(
     gen: KernelCodegen, base: Value, offset: int, count: int, transposed: bool
 ) -> list[Value]:
     """`ldmatrix` of 1, 2 or 4 matrices, each lane naming a row: a lane's word of each."""
-    turned = ".trans" if transposed else ""
+    trans = ".trans" if transposed else ""
     names = ", ".join(f"${i}" for i in range(count))
     text = (
-        f"ldmatrix.sync.aligned.m8n8.x{count}{turned}.shared.b16 "
-        f"{{{names}}}, [${count} + {offset}];"
+        f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{names}}}, [${count} + {offset}];"
     )
     letters = ",".join(["=r"] * count + ["r", "~{memory}"])
     if count == 1:

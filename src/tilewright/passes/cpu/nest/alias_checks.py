@@ -98,14 +98,16 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
             if each not in ranges:
                 ranges[each] = _byte_range(emit, each)
         (low_a, high_a, base_a), (low_b, high_b, base_b) = ranges[access], ranges[store]
-        apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
-        apart = emit.either(apart, _rows_alternate(emit, access, store, base_a, base_b))
+        disjoint = emit.either(
+            emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a)
+        )
+        disjoint = emit.either(disjoint, _rows_alternate(emit, access, store, base_a, base_b))
         if same is not False:
             same = emit.both(same, emit.compare("eq", base_a, base_b))
             for x, y in zip(access.strides, store.strides, strict=True):
                 if not same_scalar(x, y):
                     same = emit.both(same, emit.compare("eq", x, y))
-        safe = emit.both(safe, emit.either(apart, same))
+        safe = emit.both(safe, emit.either(disjoint, same))
     return emit.condition(safe)
 
 
@@ -114,7 +116,7 @@ def _rows_alternate(
 ) -> bool | SSAValue:
     """Whether rows of one access lie between those of the other: halves of a last dimension, stored one by one.
 
-    Rows of C bytes, S bytes apart in both, do not meet if the bases differ by at least C and at most S - C modulo S.
+    Rows of C bytes, S bytes apart in both, do not overlap if the bases differ by at least C and at most S - C modulo S.
     """
     shape = tile.shape_of(_accessed(access))
     dims = [d for d, extent in enumerate(shape) if extent > 1]

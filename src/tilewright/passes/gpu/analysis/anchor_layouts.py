@@ -1,8 +1,8 @@
-"""The home of a tile: the layout in which the operation that makes it works best.
+"""Anchor layouts: of each tile the layout in which the operation that defines it works best.
 
 Accesses want neighbouring addresses in neighbouring lanes, tensor cores prescribe fragments, the
 rest follows its operands. Tiles that cost nothing to make anywhere (constants, aranges, masks) have
-no home, nor do changes of shape: they take the layout their user asks for.
+no anchor, nor do changes of shape: they take the layout their user asks for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REMAPS = frozenset(
 )  # fmt: skip
 """Operations whose result is the source under other coordinates."""
 MAX_SEGMENTS = 16
-"""Runs of a thread in a scan; each takes shuffles of its own."""
+"""Runs per thread in a scan; the shuffles are repeated for each."""
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
 _LONGEST_RUN = 16
 """Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
@@ -60,10 +60,10 @@ class AnchorLayouts:
     def __init__(self, function: FuncOp, warps: int) -> None:
         self.warps = warps
         self.known = Facts()
-        self._homes: dict[SSAValue, Layout | None] = {}
+        self._anchors: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
         self._open_loops = 0
-        """Loops around whose carried tiles have no home yet: what is made of those alone has none either."""
+        """Enclosing loops whose carried tiles have no anchor layout yet: neither has what is computed from those alone."""
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
             {} if num_ctas_of(function) > 1 else None
         )
@@ -82,7 +82,7 @@ class AnchorLayouts:
 
     def is_free(self, value: SSAValue) -> bool:
         """Whether a tile is cheaper to make where it is wanted than to move: constants, aranges, and arithmetic on
-        such, or on smaller tiles that are spread out."""
+        such, or on broadcasts of smaller tiles."""
         found = self._free.get(value)
         if found is None:
             found = self._free[value] = self._makes_free(value.owner)
@@ -100,8 +100,8 @@ class AnchorLayouts:
         return False
 
     def _of_broadcasts(self, op: Operation) -> bool:
-        """Whether an operation on nothing but smaller tiles, spread out, is made once, for a user beside it, or is the
-        mask of accesses beside it."""
+        """Whether an operation on broadcasts of smaller tiles alone has one user, in the same block, or is the mask of
+        accesses in the same block."""
         uses = [use.operation for result in op.results for use in result.uses]
         return (
             (len(uses) == 1 or all(isinstance(user, _ACCESSES) for user in uses))
@@ -113,9 +113,9 @@ class AnchorLayouts:
         )
 
     def of(self, value: SSAValue) -> Layout | None:
-        """The home of a tile, looking through changes of shape where they keep one."""
-        if value in self._homes:
-            return self._homes[value]
+        """The anchor layout of a tile, looking through changes of shape where they keep one."""
+        if value in self._anchors:
+            return self._anchors[value]
         op = value.owner
         if isinstance(op, tile.ExpandDimsOp) and (found := self.of(op.source)) is not None:
             return found.insert(op.axis.value.data)
@@ -128,7 +128,7 @@ class AnchorLayouts:
         return None
 
     def default(self, value: SSAValue) -> Layout:
-        """The home, or a layout for tiles that have none."""
+        """The anchor layout, or a default for tiles that have none."""
         return self.of(value) or default_layout(tile.shape_of(value), self.warps)
 
     def in_place(self, value: SSAValue, best: Layout) -> Layout:
@@ -159,7 +159,7 @@ class AnchorLayouts:
         if not tiles or type(op) in REMAPS or all(self.is_free(r) for r in tiles):
             return
         for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
-            self._homes[result] = layout
+            self._anchors[result] = layout
 
     def _layouts(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         if is_pure_elementwise(op):
@@ -197,11 +197,11 @@ class AnchorLayouts:
         if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
             return None
         loads = [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
-        beside = [o for o in loads if contiguous_dim(o) == contiguous_dim(op)]
-        runs = {run_length(o, self.known) for o in beside}
+        matching = [o for o in loads if contiguous_dim(o) == contiguous_dim(op)]
+        runs = {run_length(o, self.known) for o in matching}
         if len(runs) < 2:
             return None
-        widest = max(tile.element_bytes(tile.element_of(o.result)) for o in beside)
+        widest = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
         return max(min(runs), min(max(runs), 2 * WIDEST // widest))
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
@@ -210,7 +210,7 @@ class AnchorLayouts:
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
         same.sort(key=lambda v: not _is_loop_variant(v, op))
         found = next((h for v in same if (h := self.of(v)) is not None), None)
-        found = found or self._gathers.addresses.get(tiles[0]) or self._beside(op)
+        found = found or self._gathers.addresses.get(tiles[0]) or self._of_other_operand(op)
         if not any(_is_loop_variant(v, op) and self.of(v) is not None for v in same):
             found = self._reduced_in_loop(op, tiles[0]) or found
         return [found or self._fallback(tiles[0])] * len(tiles)
@@ -234,9 +234,9 @@ class AnchorLayouts:
         """The layout of a tile that nothing prescribes one for."""
         return None if self._open_loops else default_layout(tile.shape_of(value), self.warps)
 
-    def _beside(self, op: Operation) -> Layout | None:
+    def _of_other_operand(self, op: Operation) -> Layout | None:
         """The layout of the tile that element-wise operations combine the result of `op` with, where each
-        has one user: factors made of rows and columns are computed where the sums of a product are."""
+        has one user: factors made of rows and columns are computed in the layout of a dot's accumulator."""
         current = op
         while len(current.results) == 1:
             value = current.results[0]
@@ -255,8 +255,8 @@ class AnchorLayouts:
 
     def reduced(self, op: tile.ReduceOp) -> Layout:
         """The layout in which the inputs of a reduction are combined."""
-        homes = [h for v in op.inputs if (h := self.of(v)) is not None]
-        return homes[0] if homes else default_layout(tile.shape_of(op.inputs[0]), self.warps)
+        anchors = [h for v in op.inputs if (h := self.of(v)) is not None]
+        return anchors[0] if anchors else default_layout(tile.shape_of(op.inputs[0]), self.warps)
 
     # ---- control flow ----
 
@@ -268,24 +268,24 @@ class AnchorLayouts:
             if tile.is_tile(arg)
         ]
         for init, arg, _ in carried:
-            self._homes[arg] = self.of(init)
+            self._anchors[arg] = self.of(init)
         self._open_loops += 1
         for _ in range(2):  # what a loop yields may decide what it carries
             self._block(body)
             for _, arg, result in carried:
                 yielded = self.of(end_of(body).operands[position_of(result, op.results)])
-                self._homes[arg] = yielded or self._homes[arg]
+                self._anchors[arg] = yielded or self._anchors[arg]
         self._open_loops -= 1
         args = [arg for _, arg, _ in carried]
         for _, arg, result in carried:
-            home = self._homes[arg] or self._of_another(arg, args) or self._fallback(arg)
-            self._homes[arg] = self._homes[result] = home
+            anchor = self._anchors[arg] or self._of_another(arg, args) or self._fallback(arg)
+            self._anchors[arg] = self._anchors[result] = anchor
         self._block(body)
 
     def _of_another(self, value: SSAValue, others: Sequence[SSAValue]) -> Layout | None:
-        """The home of a tile of the same shape that a loop carries with `value` (a count with sums)."""
+        """The anchor layout of another tile of the same shape that the loop carries (an accumulator, for a count)."""
         same = (v for v in others if tile.shape_of(v) == tile.shape_of(value))
-        return next((h for v in same if (h := self._homes.get(v)) is not None), None)
+        return next((h for v in same if (h := self._anchors.get(v)) is not None), None)
 
     def _if(self, op: scf.IfOp) -> None:
         for region in op.regions:
@@ -295,18 +295,18 @@ class AnchorLayouts:
             if tile.is_tile(result):
                 ends = [self.of(end_of(r.block).operands[i]) for r in op.regions]
                 found = next((e for e in ends if e is not None), None)
-                self._homes[result] = found or self._fallback(result)
+                self._anchors[result] = found or self._fallback(result)
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
         for init, arg in zip(op.arguments, before.args, strict=True):
             if tile.is_tile(arg):
-                self._homes[arg] = self.default(init)
+                self._anchors[arg] = self.default(init)
         self._block(before)
         for i, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
             if tile.is_tile(arg):
-                home = self.default(end_of(before).operands[i + 1])
-                self._homes[arg] = self._homes[result] = home
+                anchor = self.default(end_of(before).operands[i + 1])
+                self._anchors[arg] = self._anchors[result] = anchor
         self._block(after)
 
 
@@ -334,7 +334,7 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
 
 
 def _in_chain(op: tile.DotOp) -> bool:
-    """Whether the left operand is made of sums element-wise, or the result makes such an operand: with
+    """Whether the left operand is computed element-wise from an accumulator, or the result makes such an operand: with
     whole rows a warp, those registers need not move (attention)."""
     return any(
         isinstance(value.owner, tile.DotOp) and value is not op.result

@@ -14,7 +14,7 @@ _WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, g
 def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
     """Whether an operation inside `above` may write memory of an argument that `pointers` lead into.
 
-    Two arguments are taken to be apart; a pointer that leads to no single argument may be any.
+    Two arguments are assumed not to alias; a pointer that leads to no single argument may alias any.
     """
     roots = {base_argument(pointer) for pointer in pointers}
     for op in above.walk():
