@@ -43,7 +43,8 @@ held while a reduction is waited for: it is loaded where it is used. Reductions 
 one, of several tiles, so that one exchange does for both.
 
 Legality: programs count as before (`program_id` is the cluster's number, the launcher multiplies the grid), and
-threads of a cluster meet at its barriers ([ADR 5](../adr/0005-a-program-of-several-blocks.md)). Programs with dots,
+threads of a cluster synchronize at its barriers
+([ADR 5](../adr/0005-num-ctas-distributes-one-program-over-a-cluster.md)). Programs with dots,
 scans, atomics, barriers, inline assembly, or tiles that change their shape keep one CTA: they would exchange more
 than the parts of reductions. So do tiles of several rows, and loops whose iterations wait for reductions of the ones
 before (online softmax): an exchange in each would cost more than what is read again. Before `strip-mine-tiles`.
