@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,8 +77,6 @@ def unwrap_constexpr(value: Any) -> Any:
 
 
 def _install_constexpr_operators() -> None:
-    import operator
-
     def binary(fn: Any, swapped: bool = False) -> Any:
         def method(self: constexpr, other: Any) -> Any:
             if not isinstance(other, (constexpr, int, float, bool, str, tuple, list, type(None))):

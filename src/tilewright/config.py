@@ -67,7 +67,7 @@ class _Environment:
         """Note variables whose names are almost those of settings."""
         for name in os.environ:
             if name.startswith(_OURS) and name not in self.known:
-                from difflib import get_close_matches
+                from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
 
                 ends = [
                     known.removeprefix(_OURS) for known in self.known if known.startswith(_OURS)

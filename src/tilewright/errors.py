@@ -27,6 +27,7 @@ A message says what was wrong with the actual types, shapes or values; `help` sa
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import east_asian_width
@@ -49,8 +50,6 @@ class SourceLocation:
 
 
 def _source_line(location: SourceLocation) -> str | None:
-    import linecache
-
     line = linecache.getline(location.file, location.line)
     if not line and Path(location.file).is_file():
         linecache.checkcache(location.file)

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+import tilewright
 from tilewright.cli import completion
+from tilewright.errors import LaunchError
 from tilewright.targets.nvidia import DEFAULT
 
 _KEEP = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -69,8 +71,6 @@ OptionsOption = Annotated[
 
 def _print_version(asked: bool) -> None:
     if asked:
-        import tilewright
-
         typer.echo(f"tilewright {tilewright.__version__}")
         raise typer.Exit
 
@@ -224,8 +224,6 @@ def explain(
         explain_accesses(place, listed, _names(disable), target, tuple(options or ()), json_to)
         return
     if json_to is not None:
-        from tilewright.errors import LaunchError
-
         raise LaunchError("--json goes with --access", help="add --access")
     from tilewright.cli.explain import explain as command
 

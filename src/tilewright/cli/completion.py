@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from tilewright.errors import LaunchError
+from tilewright.passes.registry import all_passes
+from tilewright.targets.nvidia import NAMES
 
 SHELLS = ("bash", "zsh", "fish")
 #: the shell's script sets this variable and runs the command, which prints the completions
@@ -44,15 +46,11 @@ def codes(incomplete: str) -> list[str]:
 
 def targets(incomplete: str) -> list[str]:
     """Values of `--target`: the CPU and the GPUs in the table of chips."""
-    from tilewright.targets.nvidia import NAMES
-
     return _matching(("cpu", *NAMES), incomplete)
 
 
 def passes(incomplete: str) -> list[str]:
     """Names of passes; of a comma-separated list the last name is completed."""
-    from tilewright.passes.registry import all_passes
-
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in _matching(all_passes(), last)]
 

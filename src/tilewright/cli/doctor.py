@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import tilewright
+
 _NEEDED = ("xdsl", "llvmlite", "numpy", "ml_dtypes", "typer", "rich", "jinja2")
 _OPTIONAL = ("torch", "matplotlib", "pandas", "triton")
 _FEATURES = (
@@ -59,8 +61,6 @@ def _guarded(facts: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
 
 
 def _versions() -> Iterator[Fact]:
-    import tilewright
-
     yield "tilewright", f"{tilewright.__version__}, {Path(tilewright.__file__).parent}", True
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield "Python", f"{python}, {platform.system()} {platform.release()}", True

@@ -18,6 +18,7 @@ from tilewright.cli.loading import find_kernel
 from tilewright.cli.signature import Signature, launch_options, parsed_options
 from tilewright.cli.stages import Trace, trace
 from tilewright.dtypes import constexpr
+from tilewright.passes.pipeline import shared_passes
 from tilewright.runtime.access_report import AccessReport, report_accesses
 from tilewright.runtime.interface import innermost
 
@@ -81,8 +82,6 @@ def _accesses(result: Trace) -> Iterator[str]:
 
     Counted after the target-independent passes, before tiles are lowered to loops.
     """
-    from tilewright.passes.pipeline import shared_passes
-
     shared = sum(p.name not in result.dropped for p in shared_passes())
     text = result.stages[: shared + 1][-1].text
     counts = Counter(re.findall(r"\btile\.(load|store|load_view|store_view|atomic_\w+)\b", text))

@@ -13,6 +13,7 @@ from tilewright.backends.base import Options
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.signature import parsed_options
+from tilewright.runtime.compiler import compile_kernel
 
 
 def export(
@@ -26,8 +27,6 @@ def export(
     disabled: Sequence[str],
 ) -> None:
     """Compile what `place` names and write its files; see `tilewright export --help`."""
-    from tilewright.runtime.compiler import compile_kernel
-
     machine = registry.machine(target)
     found = find_kernel(place)
     types = signatures.resolve(

@@ -21,6 +21,7 @@ from tilewright.generator.choice import explain
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.deprecated import CONFIG_FIELDS
 from tilewright.runtime.described import Described, from_mlir, signature_of
+from tilewright.runtime.export.matmul import export_matmul
 from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Prepared
 
@@ -68,8 +69,6 @@ def generate(
 
 def without_view(place: str, given: Given, folder: Path | None, why: bool) -> None:
     """Write the product as files for C programs into `folder`, or say why its tiles were chosen."""
-    from tilewright.runtime.export.matmul import export_matmul
-
     described = load(place, given.function)
     machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
     found = prepared(described, machine, given)

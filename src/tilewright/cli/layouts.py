@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
+from tilewright.dialects import gpu
 from tilewright.errors import LaunchError
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector, parse_layout
@@ -39,10 +41,6 @@ class Drawn:
 
 def layouts_in(module: Any) -> list[Drawn]:
     """The distinct layouts of a module's tiles and buffers, in order of appearance."""
-    from xdsl.ir import SSAValue
-
-    from tilewright.dialects import gpu
-
     found: dict[str, Drawn] = {}
 
     def note(value: SSAValue, maker: str) -> None:

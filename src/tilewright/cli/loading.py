@@ -13,7 +13,10 @@ from typing import Any
 
 from tilewright.cli.placeholders import import_with_placeholders
 from tilewright.errors import LaunchError
+from tilewright.integrations import triton
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.runtime.interface import innermost
+from tilewright.runtime.jit import JITFunction
 
 _numbers = itertools.count(2)
 
@@ -32,8 +35,6 @@ class FoundKernel:
 
 def use_as_triton() -> None:
     """Alias `import triton` to tilewright before a file is loaded."""
-    from tilewright.integrations import triton
-
     triton.install()
 
 
@@ -85,8 +86,6 @@ def load_place(place: str, placeholders: bool = True) -> tuple[types.ModuleType,
 
 def kernels_in(module: types.ModuleType) -> dict[str, Any]:
     """Name → kernel, for kernels that the module itself defines."""
-    from tilewright.runtime.interface import innermost
-
     found = {}
     for name, value in vars(module).items():
         inner = innermost(value)
@@ -100,9 +99,6 @@ def find_kernel(place: str, placeholders: bool = True) -> FoundKernel:
 
     A plain function counts as a kernel too (a listing that lost its decorator). Raises LaunchError.
     """
-    from tilewright.runtime.interface import innermost
-    from tilewright.runtime.jit import JITFunction
-
     module, name = load_place(place, placeholders)
     kernels = kernels_in(module)
     if not name:

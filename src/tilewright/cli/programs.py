@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.cli.loading import use_as_triton
 from tilewright.errors import LaunchError
+from tilewright.integrations.cuda_on_cpu import cuda_on_cpu
 
 _NO_CUDA = "Torch not compiled with CUDA"
 
@@ -53,6 +54,4 @@ def _cuda_on_cpu() -> Any:
         raise LaunchError(
             "--on-cpu is about torch, which is not installed", help="pip install torch"
         )
-    from tilewright.integrations.cuda_on_cpu import cuda_on_cpu
-
     return cuda_on_cpu()

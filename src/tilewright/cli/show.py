@@ -10,11 +10,17 @@ from pathlib import Path
 import typer
 
 from tilewright.backends import registry
+from tilewright.backends.nvidia.assemble import disassemble
 from tilewright.cli import signature as signatures
+from tilewright.cli.layouts import draw, from_text, layouts_in, table_of
 from tilewright.cli.loading import find_kernel
+from tilewright.cli.page import page_of
 from tilewright.cli.signature import SHOWN, launch_options, parsed_options
 from tilewright.cli.stages import Trace, trace, trace_dump
 from tilewright.errors import LaunchError, PassError
+from tilewright.passes.registry import lookup
+from tilewright.passes.show import render
+from tilewright.runtime.backend_compile import assembly_of
 
 
 @dataclass(frozen=True)
@@ -120,8 +126,6 @@ def present(result: Trace, view: View) -> None:
 
 def text_of(result: Trace, view: View) -> str:
     """Text of a trace as `show` prints it."""
-    from tilewright.passes.show import render
-
     lines = []
     if result.signature.types:
         lines.append(f"kernel {result.kernel}({result.signature.line()})")
@@ -156,8 +160,6 @@ def _coloured(text: str) -> str:
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise an error for unknown pass names, with the closest match."""
-    from tilewright.passes.registry import lookup
-
     for name in names:
         plain = name.partition(":")[0]
         if plain not in ("input", "front-end"):
@@ -183,21 +185,15 @@ def code_of(result: Trace, kind: str) -> str:
     if kind == "llvm":
         return artifact.asm["llvm"].rstrip("\n") + "\n"
     if kind == "sass":
-        from tilewright.backends.nvidia.assemble import disassemble
-
         if not artifact.object_code.startswith(b"\x7fELF"):
             raise PassError("there is no SASS: no ptxas was found", help="nvidia-cuda-nvcc has it")
         return disassemble(artifact.object_code).rstrip("\n") + "\n"
     if "ptx" in artifact.asm:
         return artifact.asm["ptx"].rstrip("\n") + "\n"
-    from tilewright.runtime.backend_compile import assembly_of
-
     return assembly_of(artifact, result.target)
 
 
 def _show_layouts(result: Trace, path: Path) -> None:
-    from tilewright.cli.layouts import draw, layouts_in, table_of
-
     found = layouts_in(result.module)
     typer.echo(f"kernel {result.kernel} for {result.target.name}\n{table_of(found)}", nl=False)
     if found and str(path) != "-":
@@ -207,8 +203,6 @@ def _show_layouts(result: Trace, path: Path) -> None:
 
 def _show_layout(text: str, path: Path) -> bool:
     """Describe and draw a layout given as text; returns False if the text is not a layout."""
-    from tilewright.cli.layouts import draw, from_text, table_of
-
     found = from_text(text)
     if found is None:
         return False
@@ -227,8 +221,6 @@ def _write_files(result: Trace, view: View) -> None:
             path.write_text(result.dump(i), encoding="utf-8")
         print(f"{len(result.stages)} stages in {view.dump}", file=sys.stderr)
     if view.html is not None:
-        from tilewright.cli.page import page_of
-
         view.html.parent.mkdir(parents=True, exist_ok=True)
         view.html.write_text(page_of(result), encoding="utf-8")
         print(f"page: {view.html}", file=sys.stderr)

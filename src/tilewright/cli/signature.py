@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import tilewright.language as names_of_tl
 from tilewright import config, dtypes
 from tilewright.backends.base import Options
 from tilewright.cli.loading import FoundKernel
@@ -213,8 +214,6 @@ def _literal(
         return text  # a bare word: shells eat quotes
     head, *rest = text.split(".")
     if head == "tl" and "tl" not in names:
-        import tilewright.language as names_of_tl
-
         value: Any = names_of_tl
     else:
         value = names.get(head)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bdb
 import builtins
 import functools
+import pdb
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -43,8 +44,6 @@ def breakpoint_function() -> Callable[..., Any]:
 
 
 def _breakpoint(*args: Any, **keywords: Any) -> None:
-    import pdb
-
     debugger = getattr(sys.gettrace(), "__self__", None)
     if not isinstance(debugger, pdb.Pdb):
         debugger = pdb.Pdb()

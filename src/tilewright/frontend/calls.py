@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright import dtypes
+from tilewright import dtypes, language
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.expressions import BoundMethod
 from tilewright.frontend.frame import RESULT, Frame
@@ -153,8 +154,6 @@ class KernelBuilder(Statements):
         module = getattr(function, "__module__", "") or ""
         if module.partition(".")[0] != "tilewright":
             return None
-        from tilewright import language
-
         twin = getattr(language, getattr(function, "__name__", ""), None)
         return twin if isinstance(twin, KernelFunction) or hasattr(twin, "__tl_builtin__") else None
 
@@ -366,8 +365,6 @@ def _is_signature_error(error: TypeError, method: Any) -> bool:
 
 def _similar_keyword(method: Any, keywords: Mapping[str, Any]) -> str:
     """A parameter of `method`, in quotes, that one of the unknown `keywords` may be meant for."""
-    import difflib
-
     known = list(inspect.signature(method).parameters)
     for name in keywords:
         close = difflib.get_close_matches(name, known, 1) if name not in known else []
@@ -390,8 +387,6 @@ def _instead_of(function: Any, name: str) -> str:
     module = (getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
     if module not in ("math", "numpy", "torch", "builtins", "scipy", "jax", "cupy"):
         return f"decorate {name} with @jit so that kernels can call it"
-    from tilewright import language
-
     if hasattr(getattr(language, name, None), "__tl_builtin__"):
         return f"use tl.{name}"
     if hasattr(language.libdevice, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import operator
 from collections.abc import Callable
 from types import ModuleType
@@ -148,8 +149,6 @@ class Expressions(WhileLoops):
         return self.global_value(".".join(path), value)
 
     def _no_attribute(self, path: str, module: Any, name: str) -> CompilationError:
-        import difflib
-
         names = [n for n in dir(module) if not n.startswith("_")]
         meant = [_TYPES_MEANT[name]] if _TYPES_MEANT.get(name) in names else []
         close = (

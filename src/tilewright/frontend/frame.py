@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 from types import ModuleType
 from typing import Any, cast
 
@@ -114,8 +115,6 @@ class Frame:
         raise KernelNameError(f"name '{name}' is not defined", help=self._similar(name))
 
     def _similar(self, name: str) -> str:
-        import difflib
-
         known = [*self.env, *self.analysis.locals, *self.fn.fn.__globals__]
         close = difflib.get_close_matches(name, [k for k in known if k.isidentifier()], 1)
         if close:

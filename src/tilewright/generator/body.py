@@ -70,7 +70,7 @@ class Body:
         """Index of the tile in a vertical pair."""
         self.packed = None
         if self.config.prepack is not None:
-            from tilewright.generator.packing import PackedOperands
+            from tilewright.generator.packing import PackedOperands  # noqa: PLC0415 - imports this module
 
             self.packed = PackedOperands(self, self.config.prepack)
 
@@ -83,7 +83,7 @@ class Body:
         """Emit everything but the function's end."""
         pid = self.s.program_id(0)
         if self.program.part == PARTIAL and self.config.rows_per_load > 1:
-            from tilewright.generator.gemv_rows import GemvRows
+            from tilewright.generator.gemv_rows import GemvRows  # noqa: PLC0415 - imports this module
 
             GemvRows(self).emit(pid)
             return

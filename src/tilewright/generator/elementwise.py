@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType, f32, f64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import language_type
+from tilewright.interpreter.registry import names
 from tilewright.ir.context import op_class
 from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
@@ -95,8 +96,6 @@ def _lane_wise(op: Operation, operands: list[SSAValue], tracer: Any, shape: Any)
     if name in ("arith.cmpf", "arith.cmpi"):
         names = _FLOAT_PREDICATES if name == "arith.cmpf" else _INTEGER_PREDICATES
         index: Any = properties["predicate"]
-        from xdsl.dialects.builtin import StringAttr
-
         properties = {"predicate": StringAttr(names[index.value.data])}
         name = name.replace("arith", "tile")
     elif name == "arith.select":
@@ -126,8 +125,6 @@ def _captured(block: Block) -> list[Operation]:
 
 def check_body(block: Block) -> None:
     """Raise CompilationError at the first operation that tiles do not have."""
-    from tilewright.interpreter.registry import names
-
     functions = names()
 
     for op in (*block.ops, *_captured(block)):

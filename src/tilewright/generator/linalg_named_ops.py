@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.linalg import Linalg
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -106,8 +107,6 @@ PRODUCTS: tuple[type[NamedMatmulOp], ...] = tuple(
 
 def linalg_dialect() -> Dialect:
     """xDSL's `linalg` with these products in place of its own."""
-    from xdsl.dialects.linalg import Linalg
-
     names = {op.name for op in PRODUCTS}
     others = [op for op in Linalg.operations if op.name not in names]
     return Dialect("linalg", [*others, *PRODUCTS], list(Linalg.attributes))

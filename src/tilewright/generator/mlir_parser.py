@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tilewright.errors import CompilationError, SourceLocation
 from tilewright.generator import affine_loops, linalg_contractions
 from tilewright.generator.description import Description
+from tilewright.generator.linalg_named_ops import linalg_dialect
 from tilewright.ir.context import new_context
 from tilewright.ir.location import location_attribute, location_of, source_location
 
@@ -59,8 +60,6 @@ class _Parser(Parser):
 
 def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
     """The module that `text` holds. Raises CompilationError with line and column for bad text."""
-    from tilewright.generator.linalg_named_ops import linalg_dialect
-
     if name.startswith("<"):  # errors show lines of texts that are in no file, too
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     context = new_context()

@@ -482,7 +482,7 @@ def choose(
     `allowed` rejects candidates that cannot be built. Raises LaunchError if none is left.
     """
     if not target.is_gpu:
-        from tilewright.generator.cpu_model import cpu_estimate, cpu_tilings
+        from tilewright.generator.cpu_model import cpu_estimate, cpu_tilings  # noqa: PLC0415 - imports this module
 
         tilings, estimate = cpu_tilings(work, target), cpu_estimate
     else:

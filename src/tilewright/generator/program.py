@@ -16,8 +16,11 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError, SourceLocation
+from tilewright.generator.body import Body
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Operand
+from tilewright.generator.packing import Packing
+from tilewright.generator.tracing import Tracer
 
 WHOLE, PARTIAL, TOTAL = "whole", "partial", "total"
 PACK_A, PACK_B = "pack_a", "pack_b"
@@ -195,10 +198,6 @@ class Program:
 
         Raises CompilationError for an invalid epilogue function.
         """
-        from tilewright.generator.body import Body
-        from tilewright.generator.packing import Packing
-        from tilewright.generator.tracing import Tracer
-
         tracer = Tracer(place or SourceLocation(__file__, 1, function=self.name))
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body

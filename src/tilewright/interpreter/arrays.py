@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
 from tilewright import dtypes
@@ -163,7 +164,5 @@ def numpy_dtype(kind: Any) -> np.dtype:
     if scalar.is_int() and not scalar.is_bool():
         return np.dtype(f"int{scalar.primitive_bitwidth}")
     if scalar.is_bf16() or scalar.is_fp8():
-        import ml_dtypes
-
         return np.dtype(getattr(ml_dtypes, scalar.array_name))
     return np.dtype(scalar.array_name)

@@ -159,7 +159,7 @@ pi = _math.pi
 
 def __getattr__(name: str) -> Any:
     """Functions that older versions of the language kept here: those of `tl.extra.libdevice`."""
-    from tilewright.language.extra import libdevice
+    from tilewright.language.extra import libdevice  # noqa: PLC0415 - imports this module
 
     try:
         return getattr(libdevice, name)
@@ -170,6 +170,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from tilewright.language.extra import libdevice
+    from tilewright.language.extra import libdevice  # noqa: PLC0415 - imports this module
 
     return sorted({*globals(), *libdevice.__all__})

@@ -14,6 +14,7 @@ from tilewright.errors import PassError
 from tilewright.ir.location import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
+from tilewright.passes.registry import lookup, parse_pipeline
 from tilewright.passes.renamed import current_name, current_specs
 from tilewright.targets import TargetInfo
 
@@ -45,8 +46,6 @@ def without_disabled(
     names = {p.name for p in passes}
     for name in disabled:
         if name not in names:
-            from tilewright.passes.registry import lookup
-
             lookup(name.partition("{")[0])
     changed = [name for name in disabled if "{" in name]
     passes = _with_options(passes, changed)
@@ -65,8 +64,6 @@ def without_disabled(
 
 def _with_options(passes: Sequence[Pass], specs: Collection[str]) -> Sequence[Pass]:
     """`passes` with the options that `specs` give some of them."""
-    from tilewright.passes.registry import parse_pipeline
-
     for spec in specs:
         (given,) = parse_pipeline(spec)
         options = {

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import functools
 
+from tilewright.passes.accumulate_dot import AccumulateDot
 from tilewright.passes.base import Pass
+from tilewright.passes.carry_offsets import CarryOffsets
+from tilewright.passes.cse import Cse
+from tilewright.passes.fold_reshape import FoldReshape
+from tilewright.passes.fold_transpose import FoldTranspose
+from tilewright.passes.licm import Licm
+from tilewright.passes.normalize_loops import NormalizeLoops
+from tilewright.passes.raise_access import RaiseAccess
+from tilewright.passes.simplify import Simplify
 
 
 @functools.cache
 def shared_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tile IR with structured accesses."""
-    from tilewright.passes.accumulate_dot import AccumulateDot
-    from tilewright.passes.carry_offsets import CarryOffsets
-    from tilewright.passes.cse import Cse
-    from tilewright.passes.fold_reshape import FoldReshape
-    from tilewright.passes.fold_transpose import FoldTranspose
-    from tilewright.passes.licm import Licm
-    from tilewright.passes.normalize_loops import NormalizeLoops
-    from tilewright.passes.raise_access import RaiseAccess
-    from tilewright.passes.simplify import Simplify
-
     return (
         NormalizeLoops(),  # first: nothing else knows lower bounds and steps
         Simplify(),  # constants fold: analyses see literals

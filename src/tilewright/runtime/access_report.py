@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import registry
 from tilewright.backends.base import Options, TargetInfo
+from tilewright.dialects import cpu, gpu, tile
 from tilewright.errors import SourceLocation
+from tilewright.ir.location import location_of
+from tilewright.passes.analysis.remarks import recorded
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim, tile_of, vector_of
+from tilewright.runtime.compiler import build_ir, compiling_for
 from tilewright.runtime.specialize import ArgumentType
 
 if TYPE_CHECKING:
@@ -77,10 +82,6 @@ def report_accesses(
 
     Compiles as far as the last level of IR. Raises CompilationError and its kin.
     """
-    from tilewright.ir.location import location_of
-    from tilewright.passes.analysis.remarks import recorded
-    from tilewright.runtime.compiler import build_ir, compiling_for
-
     with compiling_for(machine, options.num_warps):
         module = build_ir(kernel, signature, options)
     accesses: dict[_Key, tuple[str, str, SourceLocation]] = {}
@@ -116,8 +117,6 @@ def _belongs(remark: Remark, place: tuple[Any, ...]) -> bool:
 
 def _kind(op: Operation) -> str | None:
     """The kind of global memory access of a front-end operation, or None."""
-    from tilewright.dialects import tile
-
     if isinstance(op, tile.LoadOp | tile.LoadViewOp):
         return "load"
     if isinstance(op, tile.StoreOp | tile.StoreViewOp):
@@ -126,16 +125,12 @@ def _kind(op: Operation) -> str | None:
 
 
 def _type(op: Any) -> str:
-    from tilewright.dialects import tile
-
     value = op.results[0] if op.results else op.value
     return "x".join([*map(str, tile.shape_of(value)), str(tile.element_of(value))])
 
 
 def _lowered(module: Any) -> dict[_Key, list[tuple[str, int]]]:
     """Form and pipeline stages of all accesses of a module after the last pass."""
-    from tilewright.ir.location import location_of
-
     found: dict[_Key, list[tuple[str, int]]] = {}
     for op in module.walk():
         form = _form(op)
@@ -149,8 +144,6 @@ def _lowered(module: Any) -> dict[_Key, list[tuple[str, int]]]:
 
 def _form(op: Any) -> tuple[str, str, int] | None:
     """Kind, form and stages of an operation after the last pass; None if it is not an access."""
-    from tilewright.dialects import cpu, gpu, tile
-
     match op:
         case gpu.TmaLoadOp():
             checked = ", range-checked" if list(tile.ints(op.range_checked)) else ""
@@ -187,16 +180,10 @@ def _stages(buffer: Any) -> int:
 
 
 def _bytes(op: Any) -> int:
-    from tilewright.dialects import tile
-    from tilewright.passes.gpu.analysis.accesses import tile_of, vector_of
-
     return vector_of(op) * tile.element_bytes(tile.element_of(tile_of(op)))
 
 
 def _global_form(op: Any, name: str) -> str:
-    from tilewright.dialects import tile
-    from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-
     if "indexed" in tile.view_kinds(op):
         how = "gather" if op.results else "scatter"
     else:
@@ -205,8 +192,6 @@ def _global_form(op: Any, name: str) -> str:
 
 
 def _pointer_form(op: Any) -> str:
-    from tilewright.dialects import tile
-
     if not tile.shape_of(op.pointer):
         return "scalar"
     size = tile.element_bytes(tile.element_of(op.results[0] if op.results else op.value))
@@ -214,8 +199,6 @@ def _pointer_form(op: Any) -> str:
 
 
 def _atomic_form(op: Any) -> str:
-    from tilewright.passes.gpu.analysis.accesses import vector_of
-
     width = vector_of(op)
     return f"red of {width} elements" if width > 1 else "one element at a time"
 

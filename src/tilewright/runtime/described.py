@@ -11,9 +11,12 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
+from tilewright.generator import affine_loops
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
+from tilewright.generator.mlir_parser import descriptions
 from tilewright.generator.program import INTEGER, POINTER
+from tilewright.generator.python_loops import affine_function
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
@@ -280,8 +283,6 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     `function` names one of several. Raises CompilationError with line and column for invalid MLIR
     and for functions that are not contractions.
     """
-    from tilewright.generator.mlir_parser import descriptions
-
     if not isinstance(source, (str, Path)):
         raise LaunchError(f"from_mlir: a {type(source).__name__} is neither text nor a path")
     path = Path(source) if isinstance(source, Path) or str(source).endswith(".mlir") else None
@@ -331,9 +332,6 @@ def loop_nest(function: Any) -> Described:
     Loops may be in any order, with one more per batch axis; bounds are constants or parameters. Raises
     CompilationError for any other loop nest.
     """
-    from tilewright.generator import affine_loops
-    from tilewright.generator.python_loops import affine_function
-
     described = Described(affine_loops.recognize(affine_function(function), typed=False))
     functools.update_wrapper(described, function)
     return described

@@ -9,16 +9,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.errors import UnsupportedTarget
+from tilewright.runtime import snapshot
+from tilewright.runtime.compiled import stream_library
 from tilewright.runtime.devices import Place, device_of, gpu_address
+from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
+from tilewright.runtime.snapshot import MemoryRange, merged
 
 
 class GpuCopy:
     """A copy of one range of a device's memory, on the device if there is room, else on the host."""
 
     def __init__(self, place: Place, start: int, size: int) -> None:
-        from tilewright.runtime.drivers.cuda import driver
-
         self.place, self.start, self.size = place, start, size
         self._native = driver()
         self._owned = 0
@@ -71,8 +73,6 @@ def gpu_ranges(values: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
 
 def gpu_range(value: Any) -> tuple[int, int] | None:
     """Where an array's memory is; None where it does not say its extent."""
-    from tilewright.runtime import snapshot
-
     if hasattr(value, "untyped_storage"):
         part = snapshot.torch_range(value.detach())
     elif getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
@@ -95,9 +95,6 @@ def gpu_range(value: Any) -> tuple[int, int] | None:
 
 def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:
     """Copies of the GPU memory behind `values`; none without a driver."""
-    from tilewright.runtime.compiled import stream_library
-    from tilewright.runtime.snapshot import MemoryRange, merged
-
     copies: list[GpuCopy] = []
     with contextlib.suppress(UnsupportedTarget):
         for index, parts in gpu_ranges(values).items():

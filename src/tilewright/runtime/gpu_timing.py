@@ -16,7 +16,11 @@ from ctypes import byref, c_float
 from typing import Any
 
 from tilewright.errors import KernelFault, UnsupportedTarget
+from tilewright.runtime.compiled import stream_library
+from tilewright.runtime.devices import Place
+from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
+from tilewright.runtime.timing import do_bench
 
 #: written before every run; more than any L2 (as large as Triton's, so that figures compare)
 _FLUSH_BYTES = 256 << 20
@@ -39,8 +43,6 @@ def gpu_timer() -> GpuTimer | None:
     if not gpu_in_use():
         return None
     try:
-        from tilewright.runtime.drivers.cuda import driver
-
         return GpuTimer(driver())
     except (UnsupportedTarget, CudaError):
         return None
@@ -65,9 +67,6 @@ class GpuTimer:
     @staticmethod
     def stream_of(device: Any) -> int:
         """The stream that work on a device goes to now."""
-        from tilewright.runtime.compiled import stream_library
-        from tilewright.runtime.devices import Place
-
         return Place(device.index, stream_library()).stream()
 
     def flush(self) -> None:
@@ -212,9 +211,6 @@ def copy_milliseconds(index: int, size: int) -> float:
 
     Raises CudaError where there is no room for them twice.
     """
-    from tilewright.runtime.drivers.cuda import driver
-    from tilewright.runtime.timing import do_bench
-
     native = driver()
     device = native.device(index)
     with native.in_context(device):

@@ -17,13 +17,15 @@ from tilewright.backends.base import Options
 from tilewright.dtypes import constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.compiled import CompiledKernel
+from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.dependencies import Dependencies, dependencies_of
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option, of_parameters
 from tilewright.runtime.representations import kernel_html, kernel_text
-from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
+from tilewright.runtime.specialize import ArgumentType, MockTensor, parse_type, slot_kind
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.targets import TargetInfo
 
@@ -32,8 +34,6 @@ __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 
 def __getattr__(name: str) -> Any:
     if name == "CompiledKernel":
-        from tilewright.runtime.compiled import CompiledKernel
-
         return CompiledKernel
     if name in ("TensorWrapper", "reinterpret"):
         from tilewright.runtime import tensor_wrapper
@@ -158,8 +158,6 @@ class JITFunction(KernelFunction, KernelInterface):
 
         Raises LaunchError for an invalid signature, CompilationError for an error in the kernel.
         """
-        from tilewright.runtime.compiler import compile_kernel
-
         for given in (signature, constexprs):
             if not isinstance(given, Mapping | None):
                 raise LaunchError(
@@ -352,8 +350,6 @@ class JITFunction(KernelFunction, KernelInterface):
 
 
 def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
-    from tilewright.runtime.specialize import parse_type
-
     if isinstance(given, ArgumentType):
         return given
     if isinstance(given, constexpr) or given == "constexpr":

@@ -27,12 +27,14 @@ from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
 from tilewright.runtime.async_compile import compile_in_mode
 from tilewright.runtime.bounds import CheckedLaunch, after_tuple
+from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.fast_path import FastPathSource, wide_integer
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.hooks import compile_with_hooks
+from tilewright.runtime.ir_arguments import ir_arguments
 from tilewright.runtime.settings import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
@@ -456,8 +458,6 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     ) -> None:
         from tilewright.debug.context import active_checks
         from tilewright.interpreter.executor import run_module
-        from tilewright.runtime.compiler import build_ir
-        from tilewright.runtime.ir_arguments import ir_arguments
 
         signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
         module = build_ir(self.kernel, signature, replace(options, debug=True))

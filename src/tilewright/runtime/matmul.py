@@ -12,6 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+import numpy
+
+from tilewright.backends import registry
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
@@ -181,9 +185,6 @@ def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], An
         cupy = sys.modules["cupy"]
         return lambda a: cupy.empty(shape, kind.array_name)
     if hasattr(like, "__array_interface__"):
-        import ml_dtypes
-        import numpy
-
         name = kind.array_name
         element = numpy.dtype(getattr(ml_dtypes, name, None) or name)
         return lambda a: numpy.empty(shape, element)
@@ -207,8 +208,6 @@ def _zero_operands(like: Any, m: int, n: int, kind: dtype) -> Callable[[Any], tu
 
 def _target(call: Call) -> Any:
     """The machine that the arrays are on."""
-    from tilewright.backends import registry
-
     place = _place(call)
     return registry.get("cpu").target() if place is None else place.target()
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
 import threading
 
+import ml_dtypes
+import numpy
+
 
 class Launch:
     """One kernel of a plan with its integers.
@@ -195,9 +198,6 @@ def workspace(role: str, count: int, kind: dtype) -> Any:
     held = views.get(role)
     if held is not None and held[:2] == (count, kind):
         return held[2]
-    import ml_dtypes
-    import numpy
-
     element = numpy.dtype(getattr(ml_dtypes, kind.array_name, None) or kind.array_name)
     size = count * element.itemsize
     lines = None if held is None else held[3]

@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from tilewright.errors import LaunchError
 from tilewright.runtime.matmul_shapes import View, view_of
 
@@ -73,8 +75,6 @@ def _bounds_check(arrays: Sequence[Any]) -> Any:
     """NumPy's comparison of the bytes that two arrays span, where all are NumPy's: faster than addresses from Python."""
     if any(type(x).__module__.partition(".")[0] != "numpy" for x in arrays):
         return None
-    import numpy
-
     return numpy.may_share_memory
 
 
@@ -152,8 +152,6 @@ def _share(start: int, out: View, place: int, view: View) -> bool:
     """Whether two arrays have a byte in common; also where it would take long to find out."""
     if 0 in (math.prod(out.shape), math.prod(view.shape)):
         return False
-    import numpy
-
     first, second = (numpy.asarray(_Bytes(p, v)) for p, v in ((start, out), (place, view)))
     try:
         return bool(numpy.shares_memory(first, second, max_work=_SEARCH))

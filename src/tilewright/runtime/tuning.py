@@ -10,12 +10,14 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright import config as settings
+from tilewright.backends import registry
 from tilewright.errors import (
     AutotuneError,
     CompilationError,
@@ -25,9 +27,10 @@ from tilewright.errors import (
     UnsupportedTarget,
 )
 from tilewright.runtime.cache import cache_root, file_lock
-from tilewright.runtime.compiler import forms_as_asked
+from tilewright.runtime.compiler import forms_as_asked, own_content, tool_versions
 from tilewright.runtime.descriptors import TensorDescriptor, opened
 from tilewright.runtime.devices import device_of
+from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.kernels import cores
 from tilewright.runtime.interface import innermost
 from tilewright.runtime.snapshot import Snapshot
@@ -213,8 +216,6 @@ class Tuner:
         if len(configs) < 2 or (alone and not worthwhile(len(configs), cores())):
             yield from map(compile_one, configs)
             return
-        from concurrent.futures import ThreadPoolExecutor
-
         threads = min(len(configs), 2 * cores())  # so that a worker finds its next one read
         with (
             side_by_side(len(configs), cores()),
@@ -339,13 +340,9 @@ def target_text(args: Sequence[Any]) -> str:
     for value in args:
         index = device_of(value)
         if index is not None:
-            from tilewright.runtime.drivers.cuda import driver
-
             gpu = driver().device(index)
             return f"{gpu.target.key} {gpu.name} {gpu.multiprocessors} driver {driver().version}"
     try:
-        from tilewright.backends import registry
-
         return str(registry.get(family).target().key)
     except (ImportError, AttributeError, LookupError):
         return f"{family}:{platform.machine()}:{platform.processor()}"
@@ -353,8 +350,6 @@ def target_text(args: Sequence[Any]) -> str:
 
 def compiler_text() -> str:
     """A hash of the compiler's own code, because a different compiler yields different timings."""
-    from tilewright.runtime.compiler import own_content, tool_versions
-
     return " ".join((own_content(), *tool_versions()))
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends.base import Artifact, Options
+from tilewright.ir.transport import module_to_bytes
 from tilewright.runtime.backend_compile import compile_here
 from tilewright.targets import TargetInfo
 
@@ -124,8 +125,6 @@ class Workers:
 
     def compile(self, module: Any, options: Options, machine: TargetInfo) -> Artifact:
         """Compile a tile IR module (consumed) in a worker that is free, or here."""
-        from tilewright.ir.transport import module_to_bytes
-
         worker = self._take()
         if worker is not None:
             try:

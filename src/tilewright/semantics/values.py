@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright import dtypes
 from tilewright.errors import KernelNameError, KernelTypeError
 
@@ -122,8 +124,6 @@ class TensorValue:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """`np.asarray(x)`, where the kernel runs as Python: see `numpy`."""
-        import numpy as np
-
         return np.asarray(self.numpy(), dtype)
 
     def _concrete(self, what: str) -> Any:

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends import registry
+from tilewright.backends.base import Options
 from tilewright.errors import InternalError, LaunchError, SourceLocation
+from tilewright.interpreter.executor import run_module
+from tilewright.runtime.compiler import build_ir
+from tilewright.runtime.grids import grid_extents
+from tilewright.runtime.interface import innermost
+from tilewright.runtime.ir_arguments import ir_arguments
 from tilewright.testing.closeness import to_numpy
 
 
@@ -40,9 +47,6 @@ def check_passes(
     Returns the steps in order. Raises InternalError, which names the first step after which
     results differ: that step is miscompiled.
     """
-    from tilewright.backends import registry
-    from tilewright.interpreter.executor import run_module
-
     launch = _Launch(kernel, args, constants)
     module = launch.module()
     backend = registry.get("cpu")
@@ -72,8 +76,6 @@ class _Launch:
     """One launch, to be repeated on copies of its arguments."""
 
     def __init__(self, kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
-        from tilewright.runtime.interface import innermost
-
         self.kernel = innermost(kernel)
         try:
             bound = self.kernel.signature.bind(*args, **constants)
@@ -87,14 +89,9 @@ class _Launch:
         }
 
     def module(self) -> Any:
-        from tilewright.backends.base import Options
-        from tilewright.runtime.compiler import build_ir
-
         return build_ir(self.kernel, self.types, Options())
 
     def extents(self, grid: Any) -> tuple[int, ...]:
-        from tilewright.runtime.grids import grid_extents
-
         return grid_extents(grid(dict(self.values)) if callable(grid) else grid)
 
     def copies(self) -> dict[str, Any]:
@@ -102,8 +99,6 @@ class _Launch:
 
     def slots(self, values: Mapping[str, Any]) -> list[Any]:
         """The runtime arguments among `values`, in order."""
-        from tilewright.runtime.ir_arguments import ir_arguments
-
         return ir_arguments(self.types.values(), [values[name] for name in self.types])
 
 

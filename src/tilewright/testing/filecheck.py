@@ -22,6 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser, pattern_for_opts
+
+from tilewright.ir.text import parse_ir
+from tilewright.passes.manager import run_pipeline
+from tilewright.passes.registry import parse_pipeline
 from tilewright.targets import TargetInfo
 from tilewright.targets.info import GENERIC
 
@@ -69,10 +77,6 @@ def run_case(case: Case, target: TargetInfo = GENERIC) -> str:
 
     Raises CheckFailure with the report of FileCheck and the whole output.
     """
-    from tilewright.ir.text import parse_ir
-    from tilewright.passes.manager import run_pipeline
-    from tilewright.passes.registry import parse_pipeline
-
     if not case.pipeline:
         raise CheckFailure(f"{case.file}:{case.line}: no RUN line")
     module = parse_ir(case.text, case.file)
@@ -84,11 +88,6 @@ def run_case(case: Case, target: TargetInfo = GENERIC) -> str:
 
 def match_checks(checks: str, output: str, name: str = "checks") -> None:
     """Match `output` against the CHECK lines in `checks`; CheckFailure when they do not fit."""
-    from filecheck.finput import FInput
-    from filecheck.matcher import Matcher
-    from filecheck.options import Options
-    from filecheck.parser import Parser, pattern_for_opts
-
     options = Options(match_filename=name)
     parser = Parser(options, io.StringIO(checks), *pattern_for_opts(options))
     matcher = Matcher(options, FInput("output", output), parser)

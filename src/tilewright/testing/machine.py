@@ -7,6 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tilewright.runtime.gpu_timing import copy_milliseconds, gpu_timer
 from tilewright.runtime.timing import do_bench
 
 
@@ -16,8 +19,6 @@ def get_dram_gbps(device: Any = None) -> float:
 
     `device` is accepted for Triton's sake; the current GPU is measured.
     """
-    from tilewright.runtime.gpu_timing import gpu_timer
-
     timer = gpu_timer()
     if timer is None:
         return _cpu_dram_gbps()
@@ -27,8 +28,6 @@ def get_dram_gbps(device: Any = None) -> float:
 
 @functools.cache
 def _cpu_dram_gbps() -> float:
-    import numpy as np
-
     source = np.ones(8 << 20, dtype=np.float64)
     target = np.zeros_like(source)
     ms = do_bench(lambda: np.copyto(target, source), warmup=0, rep=60, return_mode="min")
@@ -37,8 +36,6 @@ def _cpu_dram_gbps() -> float:
 
 @functools.cache
 def _gpu_dram_gbps(index: int) -> float:
-    from tilewright.runtime.gpu_timing import copy_milliseconds
-
     size = 1 << 30
     return 2 * size * 1e-6 / copy_milliseconds(index, size)
 
@@ -66,8 +63,6 @@ def get_max_simd_tflops(dtype: Any = None, clock_rate: Any = None, device: Any =
 
     The arguments are accepted for Triton's sake.
     """
-    import numpy as np
-
     n = 1024
     a = np.ones((n, n), dtype=np.float32)
     out = np.empty_like(a)

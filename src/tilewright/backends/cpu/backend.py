@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.backends.base import AccessSite, Argument, Artifact, AssertSite, LaunchPlan, Options
 from tilewright.backends.cpu.codegen import emit_module
 from tilewright.backends.cpu.cost import program_cost
+from tilewright.backends.cpu.fault_lines import InstructionPlaces, location_at
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
 from tilewright.backends.lowering import LoweringBackend
@@ -98,10 +99,10 @@ class CpuBackend(LoweringBackend):
 
         `module` is the tile IR (consumed) of the object `code`.
         """
-        from tilewright.backends.cpu.fault_lines import lowered_location
-
         self.lower(module, options, target)
-        return lowered_location(module, target, options.enable_fp_fusion, code, offset)
+        places: list[InstructionPlaces] = []
+        entry, llvm_module = emit_module(module, target, options.enable_fp_fusion, places)
+        return location_at(str(llvm_module), places[0].places, target, entry, code, offset)
 
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:

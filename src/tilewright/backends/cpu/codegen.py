@@ -23,10 +23,9 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.types import (
-    Builder,
     Value,
-    constant,
     llvm_type,
+    splat,
     steps,
     undefined,
 )
@@ -155,16 +154,6 @@ def _argument(gen: KernelCodegen, op: cpu.ArgumentOp) -> None:
 def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
     offset = ir.Constant(I64, op.offset.value.data)
     gen.set(op.result, gen.builder.gep(gen.scratch, [offset], source_etype=I8))
-
-
-def splat(b: Builder, value: Value, lanes: int) -> Value:
-    """Splat a scalar to all lanes of a vector."""
-    kind = ir.VectorType(value.type, lanes)
-    if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
-        return constant(kind, value.constant)
-    poison = undefined(kind)
-    one = b.insert_element(poison, value, ir.Constant(I32, 0))
-    return b.shuffle_vector(one, poison, constant(ir.VectorType(I32, lanes), 0))
 
 
 def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:

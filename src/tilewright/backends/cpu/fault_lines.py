@@ -10,7 +10,6 @@ import struct
 from typing import Any
 
 from llvmlite import binding, ir
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.backends.cpu.target import machine
@@ -170,14 +169,3 @@ def _sleb(data: bytes, at: int) -> tuple[int, int]:
     value, end = _uleb(data, at)
     bits = 7 * (end - at)
     return (value - (1 << bits) if value >> (bits - 1) else value), end
-
-
-def lowered_location(
-    module: ModuleOp, target: TargetInfo, fuse: bool, code: bytes, offset: int
-) -> SourceLocation | None:
-    """`location_at` for a module of the vector level."""
-    from tilewright.backends.cpu.codegen import emit_module
-
-    places: list[InstructionPlaces] = []
-    entry, llvm_module = emit_module(module, target, fuse, places)
-    return location_at(str(llvm_module), places[0].places, target, entry, code, offset)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import platform
 from pathlib import Path
 
 from llvmlite import binding
@@ -42,9 +44,6 @@ def request_amx() -> bool:
 
     Call it once, before the first AMX instruction. Threads created afterwards inherit the permission.
     """
-    import ctypes
-    import platform
-
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     call = ctypes.CDLL(None, use_errno=True).syscall

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 from llvmlite import ir
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
@@ -98,9 +100,6 @@ def _constant(op: _Op) -> Value:
 
 def _narrow_bits(attr: FloatAttr[Any], kind: Attribute) -> Any:
     """A narrow float constant in its register form."""
-    import ml_dtypes
-    import numpy as np
-
     value = attr.value.data
     name = str(scalar_kind(kind))
     if name == "f16":

@@ -133,6 +133,16 @@ def steps(element: ir.Type, lanes: int) -> ir.Constant:
     return _Spelled(ir.VectorType(element, lanes), f"<{text}>")
 
 
+def splat(b: Builder, value: Value, lanes: int) -> Value:
+    """Splat a scalar to all lanes of a vector."""
+    kind = ir.VectorType(value.type, lanes)
+    if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
+        return constant(kind, value.constant)
+    poison = undefined(kind)
+    first = b.insert_element(poison, value, ir.Constant(ir.IntType(32), 0))
+    return b.shuffle_vector(first, poison, constant(ir.VectorType(ir.IntType(32), lanes), 0))
+
+
 def mangled(kind: ir.Type) -> str:
     """The name of a type inside the name of an intrinsic."""
     if isinstance(kind, ir.VectorType):

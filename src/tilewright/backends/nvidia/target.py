@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import replace
 
+from tilewright.backends.nvidia.tools import fingerprint
 from tilewright.targets import Feature, TargetInfo
 from tilewright.targets import nvidia as chips
 from tilewright.targets.nvidia import target_info
@@ -62,6 +63,4 @@ def num_ctas_on(num_ctas: int, target: TargetInfo) -> int:
 
 def toolchain() -> str:
     """The assembler that makes cubins here, as part of cache keys; "" when the driver does it."""
-    from tilewright.backends.nvidia.tools import fingerprint
-
     return fingerprint("ptxas")

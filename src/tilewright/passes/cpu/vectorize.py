@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -349,7 +349,5 @@ def _bounds(
 
 def _fits(emit: Emitter, start: SSAValue, size: SSAValue, extent: int) -> bool | SSAValue:
     """Whether `(start + i) % size` does not wrap for i < extent."""
-    from xdsl.dialects import arith
-
     first = emit.binary(arith.RemUIOp, start, size)
     return emit.compare("sle", emit.plus(first, extent), size)

@@ -12,6 +12,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, cast
 
+import ml_dtypes
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -130,11 +132,7 @@ def _division_or_shift(
 
 def _numpy_type(kind: Attribute) -> Any:
     """Return the NumPy type of a floating-point type whose arithmetic rounds once, or None."""
-    import numpy as np
-
     if isinstance(kind, BFloat16Type):
-        import ml_dtypes
-
         return ml_dtypes.bfloat16
     table: dict[type[Attribute], Any] = {
         Float16Type: np.float16, Float32Type: np.float32, Float64Type: np.float64,
@@ -143,8 +141,6 @@ def _numpy_type(kind: Attribute) -> Any:
 
 
 def _floating(op: Operation, result: Attribute, numbers: list[int | None]) -> float | None:
-    import numpy as np
-
     kind = _numpy_type(result)
     if kind is None:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.backends.cpu.lower.output import record_fault
-from tilewright.backends.llvm.types import Value, constant, steps
+from tilewright.backends.llvm.types import Value, constant, splat, steps
 from tilewright.dialects import cpu
 
 if TYPE_CHECKING:
@@ -90,6 +90,4 @@ def _any_outside(gen: KernelCodegen, op: cpu.CheckBoundsOp, addresses: Value) ->
 
 
 def _splat(gen: KernelCodegen, value: Value, lanes: int) -> Value:
-    from tilewright.backends.cpu.codegen import splat
-
     return splat(gen.builder, value, lanes)

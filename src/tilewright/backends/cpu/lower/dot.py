@@ -15,6 +15,7 @@ import zlib
 
 from llvmlite import ir
 
+from tilewright.backends.cpu.lower.dot_amx import emit_amx_body
 from tilewright.backends.cpu.lower.dot_loops import I64, POINTER, VOID
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.passes.cpu.dot_plan import DotPlan
@@ -47,8 +48,6 @@ def emit_dot(module: ir.Module, plan: DotPlan, target: TargetInfo) -> ir.Functio
         argument.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     if plan.uses_amx:
-        from tilewright.backends.cpu.lower.dot_amx import emit_amx_body
-
         emit_amx_body(builder, plan, target)
     else:
         emit_vector_body(builder, plan, target)

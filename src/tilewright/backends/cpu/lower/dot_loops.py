@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import constant, undefined
-
 #: `ir.IRBuilder` and `ir.Value`; llvmlite has no type hints, and what can be inferred of it is wrong
 Builder: TypeAlias = Any
 Value: TypeAlias = Any
@@ -65,13 +63,6 @@ def at(b: Builder, pointer: Value, offset: Value | int) -> Value:
 
 def load(b: Builder, pointer: Value, kind: ir.Type, align: int) -> Value:
     return b.load(pointer, align=align, typ=kind)
-
-
-def splat(b: Builder, scalar: Value, lanes: int) -> Value:
-    """A vector with `scalar` in every lane."""
-    kind = ir.VectorType(scalar.type, lanes)
-    first = b.insert_element(undefined(kind), scalar, ir.Constant(I32, 0))
-    return b.shuffle_vector(first, undefined(kind), constant(ir.VectorType(I32, lanes), 0))
 
 
 def shuffle(b: Builder, x: Value, y: Value, lanes: Sequence[int]) -> Value:

@@ -21,8 +21,8 @@ from tilewright.backends.cpu.lower.dot_loops import (
     load,
     loop,
     repeat,
-    splat,
 )
+from tilewright.backends.llvm.types import splat
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 from tilewright.targets import TargetInfo
 

@@ -14,6 +14,7 @@ from tilewright.backends.llvm.types import (
     Value,
     constant,
     llvm_type,
+    splat,
     storage_type,
     undefined,
     zeros,
@@ -80,8 +81,6 @@ def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> Value:
 def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element: Attribute) -> Value:  # fmt: skip
     if other is None:
         return zero_of(kind)
-    from tilewright.backends.cpu.codegen import splat
-
     value = to_storage(gen, gen.get(other), element, cpu.lanes_of(other))
     return value if isinstance(value.type, ir.VectorType) else splat(gen.builder, value, kind.count)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
@@ -147,8 +147,6 @@ def _printable(
         if hexadecimal:
             return f"0x%0{max(1, kind.width.data // 4)}llx", wide
         return ("%lld" if signed else "%llu"), wide
-    from xdsl.dialects.builtin import f32, f64
-
     if kind == f64:
         return "%g", value
     if kind != f32:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, getcontext
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,6 @@ _LIMIT = 30000.0
 
 def _parts() -> tuple[float, float, float]:
     """pi/2 as a sum of three fp32 numbers."""
-    from decimal import Decimal, getcontext
-
     getcontext().prec = 60
     half_pi = Decimal("1.5707963267948966192313216916397514420985846996875529104875")
     parts = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -393,8 +393,6 @@ def raise_print(body: Body, op: tile.PrintOp, at: Coordinates) -> None:
     index = [emit.value(c.base) for c in at]
     values = [body.at(v, at) for v in op.arguments]
     copy = tile.PrintOp.create(operands=[*index, *values], properties=dict(op.properties))
-    from xdsl.dialects.builtin import IntegerAttr, i32
-
     copy.attributes["coordinates"] = IntegerAttr(len(index), i32)
     emit.add(copy)
 

@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -19,6 +19,7 @@ from tilewright.passes.cpu.nest import streaming
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.masks import Mask, view_mask
+from tilewright.passes.cpu.nest.values import NeedsScalar
 
 if TYPE_CHECKING:
     from tilewright.passes.cpu.nest.values import Body
@@ -188,8 +189,6 @@ def _present(*values: SSAValue | None) -> list[SSAValue]:
 
 
 def _segments(first: int, *optional: SSAValue | None) -> dict[str, Attribute]:
-    from xdsl.dialects.builtin import DenseArrayBase, i32
-
     sizes = [1] * first + [0 if v is None else 1 for v in optional]
     return {"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}
 
@@ -409,8 +408,6 @@ def _buffer_place(
     else:
         step = None
     if step == 0:
-        from tilewright.passes.cpu.nest.values import NeedsScalar
-
         raise NeedsScalar("a chunk is not evenly spaced in its buffer")
     aligned = run_alignment(layout, column.lanes) * size if column.lanes > 1 else size
     return body.address_of(buffer), offset, step, element, min(64, aligned & -aligned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -67,8 +68,6 @@ def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
         attr = IntegerAttr(int(value or 0), element)
     else:
         attr = FloatAttr(float(value or 0), element)  # type: ignore[arg-type]
-    from xdsl.dialects import arith
-
     scalar = emit.add(arith.ConstantOp.create(result_types=[element], properties={"value": attr}))
     return [emit.splat(scalar, lanes)]
 
@@ -130,8 +129,6 @@ def repeated(emit: Emitter, op: AxisOp, values: list[SSAValue], times: SSAValue)
     kind = simple_kind(op)
     if kind not in ("arith.addf", "arith.addi"):
         return values  # idempotent
-    from xdsl.dialects import arith
-
     (value,) = values
     element = cpu.scalar_of(value)
     factor: SSAValue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -293,8 +293,6 @@ def _gather(body: Body, op: tile.GatherOp, _: SSAValue, at: Coordinates) -> SSAV
     axis = op.axis.value.data
     index = body.at(op.index, at)
     if isinstance(index.type, IntegerType) and index.type != i64:
-        from xdsl.dialects import arith
-
         index = body.emit.add(arith.ExtSIOp.create(operands=[index], result_types=[i64]))
     source = list(at)
     source[axis] = Coordinate(index)
