@@ -5,6 +5,7 @@
 
 Names are looked up when first used, so that importing the package stays cheap.
 """
+# ruff: noqa: F401
 
 from __future__ import annotations
 
@@ -87,48 +88,7 @@ _MODULES = (
     "testing",
 )  # fmt: skip
 
-__all__ = [
-    "Autotuner",
-    "CompilationError",
-    "CompiledKernel",
-    "Config",
-    "Described",
-    "Heuristics",
-    "JITFunction",
-    "KernelInterface",
-    "LaunchError",
-    "MatmulConfig",
-    "MockTensor",
-    "OutOfResources",
-    "TensorWrapper",
-    "TilewrightError",
-    "aggregate",
-    "autotune",
-    "backends",
-    "cdiv",
-    "compile",
-    "config",
-    "constexpr",
-    "constexpr_function",
-    "dtypes",
-    "epilogue",
-    "errors",
-    "from_mlir",
-    "heuristics",
-    "integrations",
-    "jit",
-    "kernels",
-    "language",
-    "loop_nest",
-    "matmul",
-    "must_use_result",
-    "next_power_of_2",
-    "register_source",
-    "reinterpret",
-    "runtime",
-    "set_allocator",
-    "testing",
-]  # fmt: skip
+__all__ = [*_NAMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
