@@ -15,9 +15,15 @@ _MODIFIERS = {"lo", "hi", "wide", "rn", "rz", "rm", "rp", "ftz", "full", "approx
 
 
 def _typed(fn, also=()):
-    """An operation on values of the last type of an instruction; `also` are modifiers that it knows itself."""
+    """An operation on values of the last type of an instruction; `also` are modifiers that it knows itself.
+
+    Of two types, as in `fma.rn.f32.f16` of sm_100 and later chips, the second is that of all operands but the last one.
+    """
 
     def run(mods, *operands):
+        if mods[-2:-1] == ("f32",) and mods[-1] in ("f16", "bf16"):
+            wide = [bits_of(seen(v, mods[-1]).astype(np.float32)) for v in operands[:-1]]
+            mods, operands = mods[:-1], (*wide, operands[-1])
         kind = mods[-1]
         unknown = set(mods[:-1]) - _MODIFIERS - {*also}
         if unknown:
