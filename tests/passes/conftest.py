@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from tests import filecheck
+
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.nvidia.target import target_info
-from tilewright.testing import filecheck
 
 #: a made-up machine, so that the expected IR is the same everywhere
 AVX512 = TargetInfo(

@@ -10,7 +10,7 @@ as in LLVM's FileCheck:
       // CHECK: arith.constant 7
     }
 
-The matching is done by the `filecheck` package (installed with the tests, not with tilewright).
+The matching is done by the `filecheck` package.
 """
 
 from __future__ import annotations
