@@ -58,6 +58,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import WRAPS, PtrType, element_of, shape_of
+from tilewright.passes.analysis.edit import rebuild
 from tilewright.passes.analysis.effects import defined_inside, erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.projection import Projector
@@ -273,9 +274,7 @@ def _split_while(loop: scf.WhileOp) -> bool:
     drop_block_args(after, places)
     origins = {p: inits[p] for p in places}
     arguments = [*without(inits, places), *_zeros(list(origins.values()), Emitter(loop))]
-    types = [v.type for v in arguments]
-    new = scf.WhileOp(arguments, types, loop.detach_region(0), loop.detach_region(0))
-    new.attributes.update(loop.attributes)
+    new = rebuild(loop, arguments, [v.type for v in arguments])
     _finish(loop, new, origins, wrapping)
     return True
 
@@ -303,8 +302,7 @@ def _split_if(op: scf.IfOp) -> bool:
         end.operands = [*without(end.operands, places), *amounts]
     kinds = [_amount_type(origin) for origin in origins.values()]
     types = [*(v.type for v in without(op.results, places)), *kinds]
-    new = scf.IfOp(op.cond, types, op.detach_region(0), op.detach_region(0))
-    new.attributes.update(op.attributes)
+    new = rebuild(op, [op.cond], types)
     _finish(op, new, origins, wrapping)
     return True
 
@@ -326,10 +324,6 @@ def _finish(
     """Swap `old` for `new`, whose last results are the amounts that `origins` are moved by."""
     kept = len(new.results) - len(origins)
     results = kept_results(len(old.results), list(origins), list(new.results[:kept]))
-    block = old.parent
-    if block is None:
-        raise ValueError("the operation is in no block")
-    block.insert_op_before(new, old)
     amounts = new.results[kept:]
     for (position, origin), amount in zip(origins.items(), amounts, strict=True):
         if old.results[position].first_use is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 
@@ -46,6 +47,23 @@ def outermost_in(block: Block, op: Operation) -> Operation:
 def insert_before(new: Operation, op: Operation) -> None:
     """Put `new` right before `op`."""
     block_of(op).insert_op_before(new, op)
+
+
+_Op = TypeVar("_Op", bound=Operation)
+
+
+def rebuild(op: _Op, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> _Op:
+    """`op` once more, right before it, with other operands and result types; its regions move over."""
+    new = type(op).create(
+        operands=operands,
+        result_types=types,
+        properties=op.properties,
+        attributes=op.attributes,
+        regions=[op.detach_region(region) for region in list(op.regions)],
+        location=op.location,
+    )
+    insert_before(new, op)
+    return new
 
 
 def position_of(value: SSAValue, values: Sequence[SSAValue]) -> int:

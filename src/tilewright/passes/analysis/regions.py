@@ -8,6 +8,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
+from tilewright.passes.analysis.edit import rebuild
 from tilewright.passes.analysis.effects import has_effect
 
 NO_UNROLL = "tile.no_unroll"
@@ -59,14 +60,8 @@ def drop_block_args(block: Block, positions: Sequence[int]) -> None:
 
 
 def rebuild_for(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
-    """A loop with the bounds and the body (moved) of `loop`, and `inits` for carried values.
-
-    The caller has already made the block arguments and the yield fit.
-    """
-    body = loop.detach_region(0)
-    new = scf.ForOp(loop.lb, loop.ub, loop.step, list(inits), body)
-    new.attributes.update(loop.attributes)
-    return new
+    """`loop` with `inits` for carried values; the caller has made the block arguments and the yield fit."""
+    return rebuild(loop, [*loop.operands[:3], *inits], [v.type for v in inits])
 
 
 def without(values: Sequence[SSAValue], positions: Sequence[int]) -> list[SSAValue]:

@@ -17,6 +17,7 @@ tile is an operand or result of anything but group members.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +26,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, position_of, start_of
+from tilewright.passes.analysis.edit import end_of, insert_before, position_of, rebuild, start_of
+from tilewright.passes.analysis.regions import without
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,
@@ -120,25 +122,21 @@ class _Planner:
                 buffer = self._buffer_of(result)
                 body.insert_op_before(cpu.WriteOp.create(operands=[value, buffer]), end)
             else:
-                scalars.append((value, result))
+                scalars.append(value)
         if len(scalars) != len(op.results):
-            body.insert_op_before(cpu.YieldOp.create(operands=[v for v, _ in scalars]), end)
-            end.detach()
-            end.erase()
-            region = op.detach_region(op.body)
-            new = cpu.FusionGroupOp.create(
-                result_types=[r.type for _, r in scalars],
-                properties=op.properties,
-                attributes=op.attributes,
-                regions=[region],
-                location=op.location,
-            )
-            insert_before(new, op)
-            for (_, old), result in zip(scalars, new.results, strict=True):
-                old.replace_all_uses_with(result)
-            # tile results: users ask the slot table, which is keyed by the old values
-            op.detach()
-            op.drop_all_references()
+            end.operands = scalars
+            self._drop_tiles(op, op.operands)
+
+    @staticmethod
+    def _drop_tiles(op: Operation, operands: Sequence[SSAValue]) -> None:
+        """Rebuild `op` with `operands` and without the tiles among its results: their users ask the slot table, which
+        is keyed by the old values."""
+        scalars = [r for r in op.results if not tile.is_tile(r)]
+        new = rebuild(op, operands, [r.type for r in scalars])
+        for old, result in zip(scalars, new.results, strict=True):
+            old.replace_all_uses_with(result)
+        op.detach()
+        op.drop_all_references()
 
     def _read_captured(self, op: cpu.FusionGroupOp) -> None:
         """Replace tiles from outside the group by reads of their buffers at its start."""
@@ -304,27 +302,11 @@ class _Planner:
         yielded = dict(zip((arg for _, arg, _ in carried), list(end.operands), strict=True))
         self._parallel_copy([(yielded[arg], self.table.slot(arg)) for _, arg, _ in tiles], end)
         scalars = [c for c in carried if not tile.is_tile(c[1])]
-        block.insert_op_before(
-            scf.YieldOp.create(operands=[yielded[arg] for _, arg, _ in scalars]), end
-        )
-        end.detach()
-        end.erase()
+        end.operands = [yielded[arg] for _, arg, _ in scalars]
         for _, arg, _ in tiles:
             self._forget_uses(arg)
             block.erase_arg(arg, safe_erase=False)
-        region = op.detach_region(op.body)
-        new = scf.ForOp.create(
-            operands=[op.lb, op.ub, op.step, *(init for init, _, _ in scalars)],
-            result_types=[r.type for _, _, r in scalars],
-            regions=[region],
-            attributes=op.attributes,
-            location=op.location,
-        )
-        insert_before(new, op)
-        for (_, _, old), result in zip(scalars, new.results, strict=True):
-            old.replace_all_uses_with(result)
-        op.detach()
-        op.drop_all_references()
+        self._drop_tiles(op, [op.lb, op.ub, op.step, *(init for init, _, _ in scalars)])
 
     @staticmethod
     def _forget_uses(value: SSAValue) -> None:
@@ -346,25 +328,9 @@ class _Planner:
             self._parallel_copy(
                 [(end.operands[i], self.table.slot(op.results[i])) for i in tiles], end
             )
-            kept = [v for i, v in enumerate(end.operands) if i not in tiles]
-            block.insert_op_before(scf.YieldOp.create(operands=kept), end)
-            end.detach()
-            end.erase()
-        if not tiles:
-            return
-        scalars = [r for i, r in enumerate(op.results) if i not in tiles]
-        regions = [op.detach_region(r) for r in list(op.regions)]
-        new = scf.IfOp.create(
-            operands=[op.cond],
-            result_types=[r.type for r in scalars],
-            regions=regions,
-            location=op.location,
-        )
-        insert_before(new, op)
-        for old, result in zip(scalars, new.results, strict=True):
-            old.replace_all_uses_with(result)
-        op.detach()
-        op.drop_all_references()
+            end.operands = without(end.operands, tiles)
+        if tiles:
+            self._drop_tiles(op, [op.cond])
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
@@ -384,31 +350,13 @@ class _Planner:
         )
         if not first and not second:
             return
-        kept = [v for i, v in enumerate(condition.operands) if i == 0 or i - 1 not in second]
-        before.insert_op_before(scf.ConditionOp.create(operands=kept), condition)
-        condition.detach()
-        condition.erase()
-        rest = [v for i, v in enumerate(end.operands) if i not in first]
-        after.insert_op_before(scf.YieldOp.create(operands=rest), end)
-        end.detach()
-        end.erase()
-        scalars = [r for i, r in enumerate(op.results) if i not in second]
-        inits = [v for i, v in enumerate(op.arguments) if i not in first]
+        condition.operands = without(condition.operands, [i + 1 for i in second])
+        end.operands = without(end.operands, first)
+        inits = without(op.arguments, first)
         for block, indices in ((before, first), (after, second)):
             for i in reversed(indices):
                 block.erase_arg(block.args[i], safe_erase=False)
-        regions = [op.detach_region(r) for r in list(op.regions)]
-        new = scf.WhileOp.create(
-            operands=inits,
-            result_types=[r.type for r in scalars],
-            regions=regions,
-            location=op.location,
-        )
-        insert_before(new, op)
-        for old, result in zip(scalars, new.results, strict=True):
-            old.replace_all_uses_with(result)
-        op.detach()
-        op.drop_all_references()
+        self._drop_tiles(op, inits)
 
 
 def _drop_dead(block: Block) -> None:

@@ -28,7 +28,15 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import block_of, end_of, insert_before, position_of, start_of
+from tilewright.passes.analysis.edit import (
+    block_of,
+    end_of,
+    erase,
+    insert_before,
+    position_of,
+    rebuild,
+    start_of,
+)
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import (
@@ -200,19 +208,8 @@ def _rewrite(
     result.replace_all_uses_with(load.result)
 
     kept = [i for i in range(len(first.results)) if i != index]
-    values = [end.operands[i] for i in kept]
-    first.body.block.insert_op_before(cpu.YieldOp.create(operands=values), end)
-    end.detach()
-    end.erase()
-    region = first.detach_region(first.body)
-    new = cpu.FusionGroupOp.create(
-        result_types=[first.results[i].type for i in kept],
-        properties=first.properties,
-        regions=[region],
-        location=first.location,
-    )
-    insert_before(new, first)
+    end.operands = [end.operands[i] for i in kept]
+    new = rebuild(first, (), [first.results[i].type for i in kept])
     for i, fresh in zip(kept, new.results, strict=True):
         first.results[i].replace_all_uses_with(fresh)
-    first.detach()
-    first.erase()
+    erase(first)

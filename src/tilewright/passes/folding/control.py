@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import rebuild
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import (
@@ -92,8 +93,7 @@ def _unused_results(op: scf.IfOp) -> bool:
         last = terminator(region)
         last.operands = without(list(last.operands), unused)
     types = [v.type for v in without(list(op.results), unused)]
-    new = scf.IfOp(op.cond, types, op.detach_region(0), op.detach_region(0))
-    new.attributes.update(op.attributes)
+    new = rebuild(op, [op.cond], types)
     replace(op, new, kept_results(len(op.results), unused, list(new.results)))
     return True
 

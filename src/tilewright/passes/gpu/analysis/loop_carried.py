@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
-from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before
+from tilewright.passes.analysis.edit import block_of, end_of, erase, rebuild
 from tilewright.passes.analysis.emit import constant_int
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
+_Op = TypeVar("_Op", bound=Operation)
 
 
 def enclosing_regions(op: Operation, function: FuncOp) -> list[Around] | None:
@@ -90,37 +92,15 @@ class LoopCarriedScalars:
 
 def with_more_carried(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
     """The loop with further carried values, which it passes on as they are."""
-    body = loop.body.block
-    added = [body.insert_arg(value.type, len(body.args)) for value in inits]
-    _extend(end_of(body), scf.YieldOp, added)
-    region = loop.detach_region(loop.body)
-    new = scf.ForOp.create(
-        operands=[*loop.operands, *inits],
-        result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
-        regions=[region],
-        attributes=loop.attributes,
-        location=loop.location,
-    )
-    _replace(loop, new)
-    return new
+    _pass_on(loop.body.block, inits)
+    return _with_more_results(loop, [*loop.operands, *inits], inits)
 
 
 def _while_with_more(loop: scf.WhileOp, inits: Sequence[SSAValue]) -> scf.WhileOp:
     """The same of a `while`, whose condition passes them on to the body."""
-    before, after = loop.before_region.block, loop.after_region.block
-    for block, kind in ((before, scf.ConditionOp), (after, scf.YieldOp)):
-        added = [block.insert_arg(value.type, len(block.args)) for value in inits]
-        _extend(end_of(block), kind, added)
-    regions = [loop.detach_region(region) for region in list(loop.regions)]
-    new = scf.WhileOp.create(
-        operands=[*loop.operands, *inits],
-        result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
-        regions=regions,
-        attributes=loop.attributes,
-        location=loop.location,
-    )
-    _replace(loop, new)
-    return new
+    for block in (loop.before_region.block, loop.after_region.block):
+        _pass_on(block, inits)
+    return _with_more_results(loop, [*loop.operands, *inits], inits)
 
 
 def _branch_with_more(branch: scf.IfOp, values: Sequence[SSAValue]) -> scf.IfOp:
@@ -128,31 +108,26 @@ def _branch_with_more(branch: scf.IfOp, values: Sequence[SSAValue]) -> scf.IfOp:
     for region in branch.regions:
         if not region.blocks:
             region.add_block(Block([scf.YieldOp.create()]))
-        _extend(end_of(region.block), scf.YieldOp, values)
-    regions = [branch.detach_region(region) for region in list(branch.regions)]
-    new = scf.IfOp.create(
-        operands=branch.operands,
-        result_types=[*(r.type for r in branch.results), *(v.type for v in values)],
-        regions=regions,
-        attributes=branch.attributes,
-        location=branch.location,
-    )
-    _replace(branch, new)
-    return new
+        end = end_of(region.block)
+        end.operands = [*end.operands, *values]
+    return _with_more_results(branch, branch.operands, values)
 
 
-def _extend(end: Operation, kind: type[Operation], values: Sequence[SSAValue]) -> None:
-    """Let a terminator pass on `values`, too."""
-    insert_before(kind.create(operands=[*end.operands, *values]), end)
-    erase(end)
+def _pass_on(block: Block, values: Sequence[SSAValue]) -> None:
+    """Add block arguments of the types of `values`, which the terminator passes on."""
+    added = [block.insert_arg(value.type, len(block.args)) for value in values]
+    end = end_of(block)
+    end.operands = [*end.operands, *added]
 
 
-def _replace(old: Operation, new: Operation) -> None:
-    insert_before(new, old)
-    for before, result in zip(old.results, new.results, strict=False):
+def _with_more_results(op: _Op, operands: Sequence[SSAValue], values: Sequence[SSAValue]) -> _Op:
+    """Rebuild `op` with `operands` and further results, of the types of `values`."""
+    new = rebuild(op, operands, [*(r.type for r in op.results), *(v.type for v in values)])
+    for before, result in zip(op.results, new.results, strict=False):
         result.name_hint = before.name_hint
         before.replace_all_uses_with(result)
-    erase(old)
+    erase(op)
+    return new
 
 
 def most_iterations(loop: scf.ForOp) -> int:
