@@ -369,3 +369,45 @@ def test_the_page_does_what_it_says(tmp_path):
     np.testing.assert_allclose(scope["out"], scope["a"] @ scope["b"])
     (text,) = (text for kind, text in blocks if kind == "mlir")
     assert [s.kind for s in tw.from_mlir(text).description.steps] == ["add", "relu"]
+
+
+def test_loops_become_one_linalg_operation():
+    """The form that MLIR text, affine loops and Python loops share."""
+    from tilewright.generator.affine_loops import raise_loops
+    from tilewright.generator.python_loops import affine_function
+
+    def product(A, B, C, M, N, K):
+        for k in range(1, K, 2):
+            for i in range(M):
+                for j in range(N):
+                    C[i, j] += A[i, k] * B[k, j]
+
+    function = affine_function(product)
+    nest = raise_loops(function)
+    function.verify()
+    text = str(function)
+    assert "affine.for" not in text and text.count("linalg.generic") == 1
+    assert 'iterator_types = ["reduction", "parallel", "parallel"]' in text
+    assert nest.names == ("k", "i", "j")
+    assert [loop.values((0, 0, 0, 4, 5, 6)) for loop in nest.ranges] == [
+        range(1, 6, 2), range(4), range(5),
+    ]  # fmt: skip
+
+
+def test_one_operand_twice():
+    """Sums of squares: the only input is both factors."""
+    text = """#in = affine_map<(b, k) -> (b, k)>
+#out = affine_map<(b, k) -> (b)>
+func.func @squares(%A: memref<4x5xf32>, %C: memref<4xf32>) {
+  linalg.generic {indexing_maps = [#in, #out], iterator_types = ["parallel", "reduction"]}
+      ins(%A : memref<4x5xf32>) outs(%C : memref<4xf32>) {
+  ^bb0(%x: f32, %z: f32):
+    %p = arith.mulf %x, %x : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}"""
+    a, c = np.arange(20, dtype=np.float32).reshape(4, 5), np.ones(4, np.float32)
+    tw.from_mlir(text)(a, c)
+    np.testing.assert_allclose(c, 1 + (a * a).sum(1))

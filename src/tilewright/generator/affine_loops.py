@@ -1,13 +1,13 @@
-"""Recognising a contraction in a nest of `affine.for` (the start of arXiv 2108.13191, section 3.1).
+"""A nest of `affine.for` (the start of arXiv 2108.13191, section 3.1) as a `linalg.generic`.
 
-    affine.for %i = 0 to %M {
-      affine.for %j = 0 to %N {
-        affine.for %k = 0 to %K {
-          %c' = C[i, j] + A[i, k] * B[k, j], each converted to the type of C
-          affine.store %c', %C[%i, %j]
+    affine.for %i = 0 to %M {                         linalg.fill ins(%zero) outs(%C)
+      affine.for %j = 0 to %N {                       linalg.generic {indexing_maps = [(i, j, k) -> (i, k), …],
+        affine.store %zero, %C[%i, %j]        →           iterator_types = ["parallel", "parallel", "reduction"]}
+        affine.for %k = 0 to %K {                         ins(%A, %B) outs(%C) { … yield what is stored }
+          affine.store …, %C[%i, %j]
 
-Loops stand in any order, since sums have none; one more for each batch axis. Where a 0 is stored in the loops of
-`%i` and `%j`, before that of `%k`, sums begin with it, otherwise with what is in C.
+Loops stand in any order, since sums have none; one more for each batch axis. The ranges of the loops are beside the
+operation: they may depend on arguments, and reach parts of arrays.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from xdsl.dialects import affine, arith, memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, MemRefType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from tilewright.errors import CompilationError
-from tilewright.generator.accumulator_types import (
-    ADDITIONS,
-    CONVERSIONS,
-    PRODUCTS,
-    check_accumulator_type,
-    check_conversions,
-    language_type,
-    plain,
-    without_signs,
-)
-from tilewright.generator.description import Access, Argument, Bound, Description, Loop, roles_of
+from tilewright.generator.accumulator_types import ADDITIONS, CONVERSIONS, PRODUCTS
+from tilewright.generator.description import Bound, Loop, LoopNest
 from tilewright.generator.elementwise import zero_like
 from tilewright.ir.location import location_of
+from tilewright.ir.types import defining_op
 
 
 def has_loops(function: FuncOp) -> bool:
@@ -41,52 +35,79 @@ def has_loops(function: FuncOp) -> bool:
     return any(isinstance(op, affine.ForOp) for op in function.body.block.ops)
 
 
-def recognize(function: FuncOp, typed: bool = True) -> Description:
-    """The contraction that a function's loops compute. Raises CompilationError at what is none.
+def raise_loops(function: FuncOp, typed: bool = True) -> LoopNest:
+    """Replace the loops of a function by a `linalg.generic`, whose dimensions are the loops from the outside in.
 
-    Without `typed` element types are not the loops' to say: any will do.
+    Without `typed` element types are not the loops' to say. Raises CompilationError at what has no form in `linalg`.
     """
     loops, body, zeros = _nest(function)
     store = _only_store(body, function)
-    names = {loop: loop.body.block.args[0].name_hint or "?" for loop in loops}
-    total = plain(store.value)
-    if not isinstance(total.owner, ADDITIONS):
-        raise _wrong(store, "the stored value is not a sum")
-    product, old = _terms(total.owner, store)
-    left, right = (_load(v, product) for v in product.operands)
-    subscripts = [_subscript(op, loops) for op in (left, right, store)]
-    if old.memref is not store.memref or _subscript(old, loops) != subscripts[2]:
-        raise _wrong(old, "the sum does not start from the element that is stored")
-    for op in (left, right):
-        if op.memref is store.memref:
-            raise _wrong(op, "the result is an operand of its own product")
-    roles = roles_of(subscripts[0], subscripts[1], subscripts[2], names, location_of(store))
-    missing = [names[loop] for loop in loops if loop not in roles]
-    if missing:
-        raise _wrong(store, f"nothing depends on loop '{missing[0]}'")
+    subscript = _subscript(store, loops)
+    elements = _elements(store.value)
+    for op in elements:
+        if op.memref is store.memref and _subscript(op, loops) != subscript:
+            raise wrong_loops(op, "the sum does not start from the element that is stored")
     _check_zeros(zeros, store, loops)
-    a, b, out = (
-        Access(_argument(op.memref, function, op), tuple(roles[x] for x in subscript))
-        for op, subscript in zip((left, right, store), subscripts, strict=True)
-    )
-    sizes = {roles[loop]: _values(loop, function) for loop in loops}
-    place = location_of(loops[0]) or location_of(function)
-    if place is None:
-        raise _wrong(function, "it has no place")
-    arguments = [_describe(arg, typed, place) for arg in function.body.block.args]
-    unsigned = check_conversions(store.value, total.owner, old.results[0], product, _wrong)
-    if typed:
-        kinds: list[Any] = [op.memref.type for op in (left, right, store)]
-        elements = [kind.get_element_type() for kind in kinds]
-        check_accumulator_type(elements[:2], elements[2], product, place, _wrong)
-    if unsigned:
-        without_signs(arguments, (a, b))
-    for access, op in ((a, left), (b, right), (out, store)):
-        _check_extents(arguments[access.argument], access, sizes, op)
-    addend = None if zeros else out
-    return Description(
-        function.sym_name.data, place, tuple(arguments), a, b, out, addend, sizes=sizes
-    )
+    accesses = [*(op for op in elements if op.memref is not store.memref), store]
+    ranges = [_values(loop, function) for loop in loops]
+    for op in accesses:
+        _check_extents(op, _subscript(op, loops), ranges, function)
+    count = len(loops)
+    maps = [
+        AffineMapAttr(AffineMap(count, 0, tuple(map(AffineExpr.dimension, _subscript(op, loops)))))
+        for op in accesses
+    ]
+    kinds = [
+        IteratorTypeAttr.parallel() if d in subscript else IteratorTypeAttr.reduction()
+        for d in range(count)
+    ]
+    names = tuple(loop.body.block.args[0].name_hint or "?" for loop in loops)
+    nest = LoopNest(tuple(ranges), names, location_of(loops[0]), typed)
+    *inputs, out = [op.memref for op in accesses]
+    generic = _at(store, GenericOp(inputs, [out], _body(body, accesses), maps, kinds))
+    added = [generic]
+    for op, _ in zeros[:1]:
+        zero = defining_op(op.value).clone()
+        added = [zero, _at(op, FillOp(zero.results, [out], [])), generic]
+    function.body.block.insert_ops_before(added, loops[0])
+    loops[0].detach()
+    loops[0].erase(safe_erase=False)
+    return nest
+
+
+def _body(body: list[Operation], accesses: list[Any]) -> Region:
+    """What the innermost loop computes of elements, as the body of a `linalg.generic`."""
+    block = Block(arg_types=[op.memref.type.element_type for op in accesses])
+    for op in body:
+        op.detach()
+        if isinstance(op, affine.LoadOp):
+            argument = block.args[accesses.index(op) if op in accesses else -1]
+            op.result.replace_all_uses_with(argument)
+        elif isinstance(op, affine.StoreOp):
+            block.add_op(_at(op, YieldOp(op.value)))
+        else:
+            block.add_op(op)
+    return Region(block)
+
+
+def _at(place: Operation, op: Operation) -> Operation:
+    op.location = place.location
+    return op
+
+
+def _elements(value: SSAValue) -> list[affine.LoadOp]:
+    """Elements of arrays that a value is computed from, in the order of operands."""
+    found, pending, seen = [], [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current in seen or not isinstance(current.owner, Operation):
+            continue
+        seen.add(current)
+        if isinstance(current.owner, affine.LoadOp):
+            found.append(current.owner)
+        else:
+            pending += reversed(current.owner.operands)
+    return found
 
 
 def _check_zeros(
@@ -96,26 +117,35 @@ def _check_zeros(
     subscript = _subscript(store, loops)
     for op, depth in zeros:
         if op.memref is not store.memref or _subscript(op, loops) != subscript:
-            raise _wrong(op, "another element than that of the sum is set to 0")
-        if set(loops[:depth]) != set(subscript):
-            raise _wrong(
+            raise wrong_loops(op, "another element than that of the sum is set to 0")
+        if set(range(depth)) != set(subscript):
+            raise wrong_loops(
                 op, "the element is set to 0 again and again, outside the loops of its subscripts"
             )
 
 
-def _check_extents(argument: Argument, access: Access, sizes: Any, op: Operation) -> None:
+def _check_extents(
+    op: affine.LoadOp | affine.StoreOp,
+    subscript: tuple[int, ...],
+    ranges: list[int | Loop],
+    function: FuncOp,
+) -> None:
     """Loops with constant bounds stay inside an array whose extents are known."""
-    for role, extent in zip(access.roles, argument.shape, strict=True):
-        size = sizes[role]
+    array = _argument(op, function)
+    shape = array.type.get_shape() if isinstance(array.type, MemRefType) else ()
+    for d, extent in zip(subscript, shape, strict=True):
+        size = ranges[d]
         if isinstance(size, Loop):
             if not size.constant:
                 continue
             size = max((x + 1 for x in size.values(())), default=0)
-        if extent is not None and size > extent:
-            raise _wrong(op, f"a loop goes to {size}, '{argument.name}' has extent {extent}")
+        if 0 <= extent < size:
+            name = array.name_hint or f"argument{array.index}"
+            raise wrong_loops(op, f"a loop goes to {size}, '{name}' has extent {extent}")
 
 
-def _wrong(op: Operation, text: str) -> CompilationError:
+def wrong_loops(op: Operation, text: str) -> CompilationError:
+    """An error at an operation of loops that are no contraction."""
     return CompilationError(
         f"these loops are not a matmul: {text}",
         location=location_of(op),
@@ -136,16 +166,18 @@ def _nest(
         if not inner:
             return loops, ops, zeros
         if len(inner) > 1:
-            raise _wrong(inner[1], "two loops at the same depth: the nest must be perfect")
+            raise wrong_loops(inner[1], "two loops at the same depth: the nest must be perfect")
         before = ops[: ops.index(inner[0])]
         zeros += [(op, len(loops)) for op in before if _stores_zero(op)]
         stored = {op for op, _ in zeros}
         others = [op for op in ops if op not in (inner[0], *stored) and not _harmless(op)]
         if others:
-            raise _wrong(others[0], f"{others[0].name} between the loops: the nest must be perfect")
+            raise wrong_loops(
+                others[0], f"{others[0].name} between the loops: the nest must be perfect"
+            )
         loop = inner[0]
         if loop.inits:
-            raise _wrong(loop, "a loop carries values (iter_args)")
+            raise wrong_loops(loop, "a loop carries values (iter_args)")
         loops.append(loop)
         ops = [op for op in loop.body.block.ops if not isinstance(op, affine.YieldOp)]
 
@@ -162,39 +194,23 @@ def _only_store(body: list[Operation], function: FuncOp) -> affine.StoreOp:
     stores = [op for op in body if isinstance(op, affine.StoreOp)]
     if len(stores) != 1:
         at = stores[1] if stores else body[-1] if body else function
-        raise _wrong(at, f"the innermost body stores {len(stores)} times")
+        raise wrong_loops(at, f"the innermost body stores {len(stores)} times")
     known = (affine.LoadOp, affine.StoreOp, *CONVERSIONS, *PRODUCTS, *ADDITIONS)
     for op in body:
         if not isinstance(op, known) and not _harmless(op):
-            raise _wrong(op, f"{op.name} has no place in it")
+            raise wrong_loops(op, f"{op.name} has no place in it")
     return stores[0]
 
 
-def _terms(total: Any, store: Operation) -> tuple[Operation, affine.LoadOp]:
-    """The product and the old value that are added."""
-    sides = [plain(v).owner for v in total.operands]
-    for product, old in (sides, sides[::-1]):
-        if isinstance(product, PRODUCTS) and isinstance(old, affine.LoadOp):
-            return product, old
-    raise _wrong(store, "what is stored is not the old element plus a product")
-
-
-def _load(value: SSAValue, product: Operation) -> affine.LoadOp:
-    op = plain(value).owner
-    if not isinstance(op, affine.LoadOp):
-        raise _wrong(product, "a factor is not an element of an array")
-    return op
-
-
-def _subscript(op: Any, loops: list[affine.ForOp]) -> tuple[affine.ForOp, ...]:
-    """The loops whose indices subscript an access, axis by axis."""
+def _subscript(op: Any, loops: list[affine.ForOp]) -> tuple[int, ...]:
+    """The loops whose indices subscript an access, axis by axis, counted from the outside in."""
     found = []
-    by_index = {loop.body.block.args[0]: loop for loop in loops}
+    by_index = {loop.body.block.args[0]: depth for depth, loop in enumerate(loops)}
     for expression in op.map.data.results:
         place = _position(expression, op.map.data)
         index = op.indices[place] if place is not None else None
         if not isinstance(index, BlockArgument) or index not in by_index:
-            raise _wrong(op, "a subscript is not the index of a loop by itself")
+            raise wrong_loops(op, "a subscript is not the index of a loop by itself")
         found.append(by_index[index])
     return tuple(found)
 
@@ -206,15 +222,6 @@ def _position(expression: Any, whole: Any) -> int | None:
     if isinstance(expression, AffineSymExpr):
         return whole.num_dims + expression.position
     return None
-
-
-def _argument(memref: SSAValue, function: FuncOp, op: Operation) -> int:
-    if not isinstance(memref, BlockArgument) or memref.owner is not function.body.block:
-        raise _wrong(op, "an array is not an argument of the function")
-    kind = memref.type
-    if isinstance(kind, MemRefType) and not isinstance(kind.layout, NoneAttr):
-        raise _wrong(op, f"the array has layout {kind.layout}; arrays must be packed")
-    return memref.index
 
 
 def _values(loop: affine.ForOp, function: FuncOp) -> int | Loop:
@@ -232,7 +239,7 @@ def _bound(bound: Any, operands: Any, loop: Any, function: FuncOp, what: str) ->
     """A bound as an expression of the function's arguments. Raises CompilationError for any other."""
     arguments = [_number(x, function) for x in operands]
     if len(bound.results) != 1 or None in arguments:
-        raise _wrong(
+        raise wrong_loops(
             loop,
             f"the {what} of a loop is neither a constant nor an argument of the function, nor affine in these",
         )
@@ -240,6 +247,14 @@ def _bound(bound: Any, operands: Any, loop: Any, function: FuncOp, what: str) ->
     count = bound.num_dims
     expression = bound.results[0].replace_dims_and_symbols(dims[:count], dims[count:])
     return Bound(expression, tuple(x for x in arguments if x is not None))
+
+
+def _argument(op: affine.LoadOp | affine.StoreOp, function: FuncOp) -> BlockArgument:
+    """The array that is accessed."""
+    array = op.memref
+    if not isinstance(array, BlockArgument) or array.owner is not function.body.block:
+        raise wrong_loops(op, "an array is not an argument of the function")
+    return array
 
 
 def _number(value: SSAValue, function: FuncOp) -> int | tuple[int, int] | None:
@@ -252,13 +267,3 @@ def _number(value: SSAValue, function: FuncOp) -> int | tuple[int, int] | None:
     if isinstance(value, BlockArgument) and value.owner is function.body.block:
         return value.index
     return None
-
-
-def _describe(argument: BlockArgument, typed: bool, place: Any) -> Argument:
-    name = argument.name_hint or f"argument{argument.index}"
-    kind = argument.type
-    if not isinstance(kind, MemRefType):
-        return Argument(name, False)
-    shape = tuple(None if n < 0 else n for n in kind.get_shape())
-    element = language_type(kind.get_element_type(), place) if typed else None
-    return Argument(name, True, element, shape)

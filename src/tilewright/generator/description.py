@@ -71,6 +71,17 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class LoopNest:
+    """The loops that a `linalg.generic` was raised from: of each dimension the range and the name of its index."""
+
+    ranges: tuple[int | Loop, ...]
+    names: tuple[str, ...]
+    place: SourceLocation | None
+    typed: bool = True
+    """Whether arrays must have the element types that the loops name."""
+
+
+@dataclass(frozen=True)
 class DescribedStep:
     """An epilogue step like `contraction.Step`, with tensors given by argument."""
 

@@ -1,6 +1,6 @@
-"""Recognising a contraction in `linalg`: a product, what it is added to, element-wise consumers.
+"""Recognizing a contraction in `linalg`: a product, what it is added to, element-wise consumers.
 
-The product is a named one, or a `linalg.generic` with one reduction.
+The product is a named one, or a `linalg.generic` with one reduction, which loops become, too (`affine_loops`).
 
     %p = linalg.matmul ins(%A, %B : …) outs(%C : …) -> …           %C: filled with 0, or an argument
     %r = linalg.generic { … parallel … } ins(%p, %bias : …) outs(%o : …) { … } -> …
@@ -29,6 +29,7 @@ from tilewright.generator.accumulator_types import (
     plain,
     without_signs,
 )
+from tilewright.generator.affine_loops import has_loops, raise_loops, wrong_loops
 from tilewright.generator.description import (
     RESULT,
     Access,
@@ -36,6 +37,7 @@ from tilewright.generator.description import (
     DescribedStep,
     Description,
     Loop,
+    LoopNest,
     roles_of,
 )
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
@@ -43,9 +45,13 @@ from tilewright.generator.linalg_named_ops import NamedMatmulOp
 from tilewright.ir.location import location_of
 
 
-def recognize(function: FuncOp) -> Description:
-    """The contraction of a function. Raises CompilationError at what does not belong to one."""
-    return _Reader(function).read()
+def recognize(function: FuncOp, typed: bool = True) -> Description:
+    """The contraction of a function, whose loops are replaced. Raises CompilationError at what does not belong to one.
+
+    Without `typed` the function is loops whose element types are not theirs to say: any will do.
+    """
+    loops = has_loops(function) or not typed
+    return _Reader(function, raise_loops(function, typed) if loops else None).read()
 
 
 def _wrong(op: Operation, text: str, help: str = "") -> CompilationError:
@@ -53,15 +59,21 @@ def _wrong(op: Operation, text: str, help: str = "") -> CompilationError:
 
 
 class _Reader:
-    def __init__(self, function: FuncOp) -> None:
-        self.function = function
+    def __init__(self, function: FuncOp, nest: LoopNest | None = None) -> None:
+        self.function, self.nest = function, nest
+        self.wrong = _wrong if nest is None else wrong_loops
+        self.typed = nest is None or nest.typed
         self.zero: dict[SSAValue, Operation] = {}
         """Arrays known to hold zeros, and what filled them."""
         self.unsigned = False
         self.product: Any = None
+        self.operands: tuple[SSAValue, ...] = ()
+        """Of the product: both factors and what they are added to."""
         self.current: SSAValue | None = None
         """The value, or memref, that holds the result so far."""
         self.roles: tuple[str, ...] = ()
+        self.operand_roles: tuple[tuple[str, ...], ...] = ()
+        self.sizes: dict[str, int | Loop] = {}
         self.steps: list[DescribedStep] = []
         self.addend: SSAValue | None = None
         self.returned: SSAValue | None = None
@@ -77,7 +89,7 @@ class _Reader:
                 (self._generic_product if reduces and self.product is None else self._generic)(op)
             elif isinstance(op, ReturnOp):
                 self._return(op)
-            elif op.name not in ("arith.constant", "tensor.empty"):
+            elif op.name not in ("arith.constant", "tensor.empty", "memref.dim"):
                 raise _wrong(op, f"{op.name} is not part of a matmul with an element-wise epilogue")
         if self.product is None or self.current is None:
             raise _wrong(
@@ -107,33 +119,73 @@ class _Reader:
             if rank != len(axes):
                 raise _wrong(op, f"{op.name}: an array has {rank} axes, not {len(axes)}")
         a, b, c = op.axes
-        self._contract(op, a, b, c, {letter: letter for letter in "bmnk"})
+        names = {letter: letter for letter in "bmnk"}
+        self._contract(op, op, (*op.inputs, *op.outputs), (a, b, c), names)
 
     def _generic_product(self, op: GenericOp) -> None:
         """A `linalg.generic` that sums products."""
-        if len(op.inputs) != 2 or len(op.outputs) != 1:
-            raise _wrong(op, "a product takes two operands and one result")
-        a, b, c = (self._map(m.data, op) for m in op.indexing_maps)
-        self.unsigned = _is_multiply_accumulate(op)
-        names = {d: f"d{d}" for d in (*a, *b, *c)}
+        if len(op.outputs) != 1:
+            raise self.wrong(op, "a product has one result")
+        product = self._multiply_accumulate(op)
+        factors = [i for i, x in enumerate(op.body.block.args) if x in map(plain, product.operands)]
+        if factors != list(range(len(op.inputs))):
+            raise self.wrong(op, "a product takes two operands and one result")
+        maps = [self._map(m.data, op) for m in op.indexing_maps]
+        axes = maps[0], maps[len(factors) - 1], maps[-1]
+        count = len(op.iterator_types)
+        names = self.nest.names if self.nest else tuple(f"d{d}" for d in range(count))
         for d, kind in enumerate(op.iterator_types):
-            if (kind.data == "parallel") != (d in c):
-                raise _wrong(op, f"iterator d{d} is {kind.data}")
-        self._contract(op, a, b, c, names)
+            if (kind.data == "parallel") != (d in axes[2]):
+                raise self.wrong(op, f"iterator {names[d]} is {kind.data}")
+        operands = (op.inputs[0], op.inputs[-1], op.outputs[0])
+        self._contract(op, product, operands, axes, dict(enumerate(names)))
 
-    def _contract(self, op: Any, a: Any, b: Any, c: Any, names: Mapping[Any, str]) -> None:
+    def _multiply_accumulate(self, op: GenericOp) -> Any:
+        """The product of inputs that a body adds to its output's element."""
+        stored = op.body.block.last_op.operands[0]  # type: ignore[union-attr]
+        out = op.body.block.args[-1]
+        total: Any = plain(stored).owner
+        sides = total.operands if isinstance(total, ADDITIONS) else ()
+        for side, old in (sides, sides[::-1]) if sides else ():
+            product: Any = plain(side).owner
+            if plain(old) is not out or not isinstance(product, PRODUCTS):
+                continue
+            for factor in map(plain, product.operands):
+                if factor is out:
+                    raise self.wrong(product, "the result is an operand of its own product")
+                if factor not in op.body.block.args:
+                    raise self.wrong(product, "a factor is not an element of an array")
+            self.unsigned = check_conversions(stored, total, out, product, self.wrong)
+            return product
+        raise self.wrong(
+            op, "what is stored is not the old element plus a product, up to conversions"
+        )
+
+    def _contract(
+        self, op: Any, product: Operation, operands: tuple[SSAValue, ...], axes: Any, names: Mapping[Any, str]
+    ) -> None:  # fmt: skip
+        """`op` adds to its output the product `product` of two operands."""
         if self.product is not None:
             raise _wrong(op, "a second product: one function is one product")
-        roles = roles_of(a, b, c, names, location_of(op))
-        self.product, self.roles = op, tuple(roles[x] for x in c)
-        self.operand_roles = [tuple(roles[x] for x in axes) for axes in (a, b)]
-        self._check_extents(op)
-        elements = [v.type.get_element_type() for v in (*op.inputs, *op.outputs)]
-        check_accumulator_type(elements[:2], elements[2], op, location_of(op), _wrong)
-        for value in op.inputs:
+        roles = roles_of(axes[0], axes[1], axes[2], names, location_of(op))
+        for loop, name in names.items() if op is not product else ():
+            if loop not in roles:
+                raise self.wrong(op, f"nothing depends on loop '{name}'")
+        self.product, self.operands = op, operands
+        a, b, self.roles = (tuple(roles[x] for x in each) for each in axes)
+        self.operand_roles = a, b, self.roles
+        if self.nest is None:
+            self.sizes = self._extents(op)
+        else:
+            self.sizes = {roles[d]: size for d, size in enumerate(self.nest.ranges)}
+        if self.typed:
+            kinds: list[Any] = [v.type for v in operands]
+            elements = [kind.get_element_type() for kind in kinds]
+            check_accumulator_type(elements[:2], elements[2], product, location_of(op), self.wrong)
+        *factors, start = operands
+        for value in factors:
             if value in self.zero:
                 raise _wrong(self.zero[value], "an operand of the product is filled")
-        start = op.outputs[0]
         if start not in self.zero:
             if not isinstance(start, BlockArgument):
                 raise _wrong(
@@ -142,16 +194,17 @@ class _Reader:
             self.addend = start
         self.current = op.results[0] if op.results else start
 
-    def _check_extents(self, op: Any) -> None:
-        sizes: dict[str, int] = {}
-        for value, roles in zip(
-            (*op.inputs, *op.outputs), (*self.operand_roles, self.roles), strict=True
-        ):
-            for role, extent in zip(roles, value.type.get_shape(), strict=True):
+    def _extents(self, op: Any) -> dict[str, int | Loop]:
+        """The known extents of axes, which operands agree on."""
+        sizes: dict[str, int | Loop] = {}
+        for value, roles in zip(self.operands, self.operand_roles, strict=True):
+            kind: Any = value.type
+            for role, extent in zip(roles, kind.get_shape(), strict=True):
                 if extent >= 0 and sizes.setdefault(role, extent) != extent:
                     raise _wrong(
                         op, f"{op.name}: extents {sizes[role]} and {extent} of '{role}' differ"
                     )
+        return sizes
 
     def _generic(self, op: GenericOp) -> None:
         if self.current is None or self.current not in (*op.inputs, *op.outputs):
@@ -228,18 +281,22 @@ class _Reader:
 
     def _description(self, product: Any, current: SSAValue) -> Description:
         place = location_of(product) or location_of(self.function)
+        if self.nest is not None:
+            place = self.nest.place
         if place is None:
             raise _wrong(product, "it has no place")
-        arguments = [_argument(arg, place) for arg in self.function.body.block.args]
+        arguments = [self._argument(arg, place) for arg in self.function.body.block.args]
         a, b = (
             Access(self._index(value, product), roles)
-            for value, roles in zip(product.inputs, self.operand_roles, strict=True)
+            for value, roles in zip(self.operands[:2], self.operand_roles, strict=False)
         )
+        start = self.addend
+        addend = None if start is None else Access(self._index(start, product), self.roles)
         if self.unsigned:
             without_signs(arguments, (a, b))
         for value, op in self.zero.items():
             argument = isinstance(value, BlockArgument) and not isinstance(value.type, TensorType)
-            if argument and value not in (product.outputs[0], current):
+            if argument and value not in (self.operands[2], current):
                 raise _wrong(op, "what is filled is not the product's result")
         result = None
         if self.returned is None:
@@ -249,53 +306,26 @@ class _Reader:
             shape = tuple(None if n < 0 else n for n in kind.get_shape())
             result = Argument("result", True, language_type(kind.get_element_type(), place), shape)
             out = Access(RESULT, self.roles)
-        addend = None
-        if self.addend is not None:
-            addend = Access(self._index(self.addend, product), self.roles)
-        sizes = self._sizes(product)
         return Description(
-            self.function.sym_name.data, place, tuple(arguments), a, b, out, addend, tuple(self.steps),
-            sizes, result,
+            self.function.sym_name.data, place, tuple(arguments), a, b, out, addend, tuple(self.steps), self.sizes,
+            result,
         )  # fmt: skip
-
-    def _sizes(self, product: Any) -> dict[str, int | Loop]:
-        found: dict[str, int | Loop] = {}
-        values = (*product.inputs, *product.outputs)
-        for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
-            shape = value.type.get_shape()
-            found |= {r: n for r, n in zip(roles, shape, strict=True) if n >= 0}
-        return found
 
     def _index(self, value: SSAValue, op: Operation) -> int:
         if not isinstance(value, BlockArgument):
             raise _wrong(op, "an array is not an argument of the function")
         return value.index
 
-
-def _is_multiply_accumulate(op: GenericOp) -> bool:
-    """Check that a body yields its third argument plus the product of the others; whether they are unsigned."""
-    block: Any = op.body.block
-    stored = block.last_op.operands[0]
-    a, b, out = block.args
-    total = plain(stored).owner
-    if isinstance(total, ADDITIONS):
-        for side, old in (total.operands, total.operands[::-1]):
-            product = plain(side).owner
-            factors = product.operands if isinstance(product, PRODUCTS) else ()
-            if plain(old) is out and {plain(v) for v in factors} == {a, b}:
-                return check_conversions(stored, total, out, product, _wrong)
-    raise _wrong(op, "the body of a reduction must yield out + a * b, up to conversions")
-
-
-def _argument(argument: BlockArgument, place: Any) -> Argument:
-    name = argument.name_hint or f"argument{argument.index}"
-    kind: Any = argument.type
-    if not hasattr(kind, "get_shape"):
-        return Argument(name, False)
-    layout = getattr(kind, "layout", None)
-    if layout is not None and not isinstance(layout, NoneAttr):
-        raise CompilationError(
-            f"argument {name} has layout {layout}; arrays must be packed", location=place
-        )
-    shape = tuple(None if n < 0 else n for n in kind.get_shape())
-    return Argument(name, True, language_type(kind.get_element_type(), place), shape)
+    def _argument(self, argument: BlockArgument, place: Any) -> Argument:
+        name = argument.name_hint or f"argument{argument.index}"
+        kind: Any = argument.type
+        if not hasattr(kind, "get_shape"):
+            return Argument(name, False)
+        layout = getattr(kind, "layout", None)
+        if layout is not None and not isinstance(layout, NoneAttr):
+            raise CompilationError(
+                f"argument {name} has layout {layout}; arrays must be packed", location=place
+            )
+        shape = tuple(None if n < 0 else n for n in kind.get_shape())
+        element = language_type(kind.get_element_type(), place) if self.typed else None
+        return Argument(name, True, element, shape)

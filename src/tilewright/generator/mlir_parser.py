@@ -16,8 +16,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.errors import CompilationError, SourceLocation
-from tilewright.generator import affine_loops, linalg_contractions
 from tilewright.generator.description import Description
+from tilewright.generator.linalg_contractions import recognize
 from tilewright.generator.linalg_named_ops import linalg_dialect
 from tilewright.ir.context import new_context
 from tilewright.ir.location import location_attribute, location_of, source_location
@@ -109,17 +109,10 @@ def descriptions(text: str, name: str = "<mlir>") -> dict[str, Description]:
         raise CompilationError(f"{name} is empty")
     module = read_mlir(text, name)
     found = {
-        op.sym_name.data: describe(op)
+        op.sym_name.data: recognize(op)
         for op in module.body.block.ops
         if isinstance(op, FuncOp) and op.body.blocks
     }
     if not found:
         raise CompilationError(f"{name} holds no function")
     return found
-
-
-def describe(function: Any) -> Description:
-    """The contraction of one function. Raises CompilationError at what does not belong to one."""
-    if affine_loops.has_loops(function):
-        return affine_loops.recognize(function)
-    return linalg_contractions.recognize(function)

@@ -11,9 +11,9 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
-from tilewright.generator import affine_loops
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
+from tilewright.generator.linalg_contractions import recognize
 from tilewright.generator.mlir_parser import descriptions
 from tilewright.generator.program import INTEGER, POINTER
 from tilewright.generator.python_loops import affine_function
@@ -332,6 +332,6 @@ def loop_nest(function: Any) -> Described:
     Loops may be in any order, with one more per batch axis; bounds are constants or parameters. Raises
     CompilationError for any other loop nest.
     """
-    described = Described(affine_loops.recognize(affine_function(function), typed=False))
+    described = Described(recognize(affine_function(function), typed=False))
     functools.update_wrapper(described, function)
     return described
