@@ -129,6 +129,15 @@ def test_reductions_at_aligned_addresses_have_no_second_form():
     assert "add.f32" in artifact(add_rows, "sm_90a", types, ROWS=8, COLUMNS=16)[1]
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_sums_of_fp64_are_added_one_by_one(target):
+    """There are no vectors of fp64 in `red`."""
+    made, _ = artifact(add_rows, target, {"x_ptr": "*fp64:16", "out_ptr": "*fp64:16", "m": "i32"}, ROWS=8, COLUMNS=16)  # fmt: skip
+    x, out = (np.arange(128.0).reshape(8, 16) + i for i in (0, 5))
+    found = run_ptx(made.artifact, [x, out, 8], (1, 1, 1))[1]
+    np.testing.assert_array_equal(found, out + x)
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_used_results_are_fenced_once(target):
     out, old, n = np.zeros(8, np.int32), np.zeros(128, np.int32), 120

@@ -178,6 +178,8 @@ class Together:
         pairs, kind = kind.endswith("x2"), kind.removesuffix("x2")
         size = int(re.sub(r"\D", "", kind)) // 8
         vector = not returns and sources[0].startswith("{")
+        if vector and op.mods[-1] not in ("f32", "f16", "f16x2", "bf16", "bf16x2"):
+            raise Fault(f"{op.text}: there are no vectors of this type")
         sources = _names(sources[0]) if vector else sources
         addresses, values = m.address(where), [m.read(s) for s in sources]
         if pairs:

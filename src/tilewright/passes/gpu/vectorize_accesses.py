@@ -173,9 +173,9 @@ class VectorizeAccesses(Pass):
         layout, kind = gpu.layout_of(op.value), str(tile.element_of(op.value))
         if layout is None or op.kind.data != "fadd":
             return 1
-        most = WIDEST // _size(op.value) if wide and kind in ("f32", "f16", "bf16") else 2
-        if not wide and kind != "f16":
+        if kind not in (("f32", "f16", "bf16") if wide else ("f16",)):
             return 1
+        most = WIDEST // _size(op.value) if wide else 2
         form, dim = forms.form(op.pointer, forms.addresses), layout.rank - 1
         width = self._run(layout, dim, most, _size(op.value))
         if form is not None and form.terms.get(dim) == {LANE: ONE}:
