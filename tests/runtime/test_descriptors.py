@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
@@ -274,3 +275,32 @@ def test_a_descriptor_or_a_pointer(only_fast):
     only_fast()
     for described in (True, False, True):
         launch(described)
+
+
+@tw.jit
+def block_copy(source, target_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = source.load([n, 0])
+    tl.store(target_ptr + i[:, None] * BLOCK + i[None, :], x)
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("text", ["tensordesc<fp16[64,64]>", "tensordesc<fp16[64, 64]>"])
+def test_signatures_name_descriptors(target, text):
+    signature = {"source": text, "target_ptr": "*fp16:16", "n": "i32"}
+    found = block_copy.compile(signature, {"BLOCK": 64}, target)
+    if target == "cpu":
+        return
+    x, out = np.arange(100 * 64).astype(np.float16).reshape(100, 64), np.ones((64, 64), np.float16)
+    rows, columns, stride, n = 100, 64, 64, 70
+    out = run_ptx(found.artifact, [x, rows, columns, stride, out, n], (1, 1, 1))[1]
+    np.testing.assert_array_equal(out[:30], x[70:])
+    assert not out[30:].any()
+
+
+@pytest.mark.parametrize(
+    "text", ["tensordesc<fp16>", "tensordesc<half[64]>", "tensordesc<fp16[64]"]
+)
+def test_texts_that_name_no_descriptor(text):
+    with pytest.raises(LaunchError, match="is an unknown type"):
+        block_copy.compile({"source": text, "target_ptr": "*fp16", "n": "i32"}, {"BLOCK": 64})

@@ -10,10 +10,12 @@ descriptor as from `tl.make_tensor_descriptor`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tilewright import dtypes
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 
@@ -113,6 +115,30 @@ class TensorDescriptor:
             constexpr(tuple(map(int, self.block_shape))),  # pyright: ignore[reportArgumentType]
             constexpr(self.padding),  # pyright: ignore[reportArgumentType]
         )
+
+
+_DESCRIBED = re.compile(r"tensordesc<\s*(\w+)\s*\[([\d\s,]+)\]\s*>")
+
+
+def described_type(text: str) -> Any:
+    """The type of a descriptor that a signature names, such as "tensordesc<fp16[64, 32]>"; None for other text.
+
+    As in Triton, extents are int32 and strides int64. Padding is zero.
+    """
+    from tilewright.semantics.memory import TensorDescriptor as Opened
+
+    found = _DESCRIBED.fullmatch(text.strip())
+    if found is None:
+        return None
+    try:
+        element = dtypes.from_short_name(found[1])
+    except KeyError:
+        return None
+    block = tuple(int(extent) for extent in found[2].split(","))
+    shape = (dtypes.int32,) * len(block)
+    strides = (*(dtypes.int64,) * (len(block) - 1), constexpr(1))
+    pointer: Any = dtypes.pointer_type(element)
+    return Opened(pointer, shape, strides, constexpr(block), constexpr("zero"))  # pyright: ignore[reportArgumentType]
 
 
 class DescriptorKind(NamedTuple):

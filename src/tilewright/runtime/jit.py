@@ -150,7 +150,7 @@ class JITFunction(KernelFunction, KernelInterface):
         """Compile for given types, without arguments.
 
         Args:
-            signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` means divisible
+            signature: parameter → type text ("*fp32:16", "i32", "fp32", "tensordesc<fp16[64, 32]>"; `:16` means divisible
                 by 16, a trailing "+" a nonnegative integer), a dtype or pointer type, or a constexpr; also as keywords.
             constexprs: values of constexpr parameters (defaults fill omitted ones).
             target: "cpu", "sm_90a" …, or a TargetInfo.
@@ -362,7 +362,7 @@ def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
         if parsed is None:
             raise LaunchError(
                 f"'{given}' for parameter '{p.name}' is an unknown type",
-                help='types look like "*fp32", "*fp16:16", "i32", "fp32"',
+                help='types look like "*fp32", "*fp16:16", "i32", "fp32", "tensordesc<fp16[64, 32]>"',
             )
         return parsed
     if isinstance(given, (dtypes.dtype, dtypes.pointer_type)):

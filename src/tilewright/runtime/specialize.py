@@ -21,7 +21,7 @@ from tilewright import dtypes
 from tilewright.dtypes import constexpr, dtype, pointer_type
 from tilewright.errors import IntegerOverflowError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
-from tilewright.runtime.descriptors import extents_are_known, whole_lines
+from tilewright.runtime.descriptors import described_type, extents_are_known, whole_lines
 from tilewright.runtime.devices import device_of, gpu_address
 
 ALIGNMENT = 16
@@ -440,7 +440,10 @@ def numpy_address_reader() -> Callable[[Any], int]:
 
 def parse_type(text: str) -> ArgumentType | None:
     """A signature's type: "*fp32", "i32", with ":16" for divisible by 16 and "+" for an integer that is at least 0
-    ("i32:16+"). None if it is none."""
+    ("i32:16+"); "tensordesc<fp16[64, 32]>" for a descriptor with these blocks. None if it is none."""
+    if text.startswith("tensordesc<"):
+        found = described_type(text)
+        return found and ArgumentType(found, "tuple", nonnegative=True)
     nonnegative = text.endswith("+")
     name, colon, divisor = text.removesuffix("+").partition(":")
     if colon and divisor.strip() not in (
