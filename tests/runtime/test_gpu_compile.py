@@ -353,5 +353,7 @@ def test_names_of_cuda():
     found = names_of_cuda.compile({"x_ptr": "*i64"}, target="sm_90a", options={"num_warps": 8})
     assert found.plan.threads == 256
     assert all(f"%{name};" in found.asm["ptx"] for name in ("globaltimer", "smid"))
-    with pytest.raises(KernelTypeError, match="not compiled for a GPU"):
+    with pytest.raises(
+        KernelTypeError, match=r"num_threads\(\) needs an NVIDIA GPU, but the target is cpu"
+    ):
         names_of_cuda.compile({"x_ptr": "*i64"})

@@ -113,9 +113,9 @@ def rand(seed: Any, offset: Any, n_rounds: tl.constexpr = N_ROUNDS_DEFAULT) -> A
 
 
 @KernelFunction
-def rand4x(seed: Any, offset: Any, n_rounds: tl.constexpr = N_ROUNDS_DEFAULT) -> Any:
+def rand4x(seed: Any, offsets: Any, n_rounds: tl.constexpr = N_ROUNDS_DEFAULT) -> Any:
     """Four tiles of fp32 uniform in [0, 1)."""
-    a, b, c, d = randint4x(seed, offset, n_rounds)
+    a, b, c, d = randint4x(seed, offsets, n_rounds)
     return (
         uint_to_uniform_float(a),
         uint_to_uniform_float(b),
