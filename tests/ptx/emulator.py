@@ -268,6 +268,17 @@ class Machine:
             raise Fault("not known")
         return None
 
+    def _prmt(self, op, mask):
+        """LLVM leaves a source undefined of which the selector takes no byte."""
+        target, *sources, selector = op.operands
+        known = immediate(selector)
+        taken = {known >> 4 * i & 7 for i in range(4)} if known is not None else set(range(8))
+        values = [
+            self.read(source) if taken & {*range(4 * i, 4 * i + 4)} else np.zeros(self.threads, np.uint64)
+            for i, source in enumerate(sources)
+        ]  # fmt: skip
+        self.write(target, OPERATIONS["prmt"](op.mods, *values, self.read(selector)), mask)
+
     def _declare(self, op):
         """What no thread writes is there all the same, for those that write it elsewhere."""
 

@@ -218,3 +218,19 @@ def test_cache_modifiers_and_eviction_policies_are_qualifiers():
     x = np.arange(256, dtype=np.float32)
     found = run_ptx(made, [x, np.zeros(128, np.float32)], (1,))
     np.testing.assert_array_equal(found[1], x[:128] + x[128:])
+
+
+@tw.jit
+def turned(x_ptr, out_ptr, N: tl.constexpr):
+    i, j = tl.arange(0, 16), tl.arange(0, N)
+    x = tl.load(x_ptr + i[:, None] * N + j[None, :])
+    tl.store(out_ptr + i[:, None] * N + j[None, :], tl.flip(x, 1))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_bytes_in_reverse(target):
+    """One instruction turns the bytes of a word around; its second source is undefined."""
+    made, _ = artifact(turned, target, {"x_ptr": "*i8:16", "out_ptr": "*i8:16"}, N=128)
+    x = np.arange(16 * 128).astype(np.int8).reshape(16, 128)
+    found = run_ptx(made.artifact, [x, np.zeros_like(x)], (1, 1, 1))[1]
+    np.testing.assert_array_equal(found, x[:, ::-1])
