@@ -10,6 +10,7 @@ from tests.engines import ON_CPU, run
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelNameError
 from tilewright.runtime.async_compile import AsyncCompileMode
 
@@ -62,7 +63,11 @@ def inner(x):
     return tl.expand_dims(tl.arange(0, 8), -3)
 
 
-def test_errors_have_a_cause():
+def test_errors_have_a_cause(monkeypatch):
+    with pytest.raises(CompilationError) as caught:
+        outer[(1,)](np.zeros(8, np.float32))
+    assert caught.value.__cause__ is None
+    monkeypatch.setattr(dtypes, "language_module", "triton.language")
     with pytest.raises(CompilationError) as caught:
         outer[(1,)](np.zeros(8, np.float32))
     cause = caught.value.__cause__

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, cast
 
-from tilewright import config
+from tilewright import config, dtypes
 from tilewright.errors import CompilationError, InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import innermost
@@ -51,7 +51,8 @@ def without_own_frames(error: BaseException) -> BaseException:
     Errors raised by a user's function (a grid, a heuristic, a hook) are shortened, too; an internal
     error keeps all frames.
     """
-    if isinstance(error, CompilationError) and error.__cause__ is None:
+    for_triton = dtypes.language_module == "triton.language"
+    if for_triton and isinstance(error, CompilationError) and error.__cause__ is None:
         error.__cause__ = plain_cause(error)
     if config.current().full_traceback:
         return error
@@ -84,7 +85,8 @@ def without_own_frames(error: BaseException) -> BaseException:
 def plain_cause(error: CompilationError) -> Exception:
     """The equivalent error without a source location, as the cause of `error`.
 
-    As with Triton, programs match its text in `error.__cause__`, whichever nested call of the kernel failed.
+    Programs for Triton match its text in `error.__cause__`, whichever nested call of the kernel failed. Other programs
+    get no cause, which would print the error twice.
     """
     for kind in (TypeError, NameError):
         if isinstance(error, kind):
