@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -49,10 +50,11 @@ class Compiler:
         return self.compiling
 
 
-def test_heuristics_in_code_that_is_traced():
+def test_heuristics_in_code_that_is_traced(monkeypatch):
     """Dynamo follows the launch to that of the kernel below; otherwise it is `run` as ever."""
     compiler = Compiler()
-    bind = user_kernels._traceable(SimpleNamespace(compiler=compiler))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(compiler=compiler))
+    bind = user_kernels._traceable(None, None)
     launches = []
 
     class Launched(SimpleNamespace):

@@ -16,14 +16,11 @@ import functools
 import inspect
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.integrations import after_import
-
-_HEURISTICS = "torch._inductor.runtime.triton_heuristics"
+from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
 _DIVISOR = re.compile(r"index\s*(?://|%)\s*(\d+)")
@@ -129,25 +126,8 @@ def _rows(work: Work) -> int:
 # ---- what torch calls ----------------------------------------------------------------------------------
 
 
-def install() -> None:
-    """Choose for kernels on the CPU whenever torch's module of heuristics is there."""
-    if not after_import.is_waiting(_HEURISTICS, _exchange):
-        after_import.call_after_import(_HEURISTICS, _exchange)
-
-
-def uninstall() -> None:
-    """Give torch its own function back."""
-    after_import.forget(_HEURISTICS, _exchange)
-    module = sys.modules.get(_HEURISTICS)
-    original = getattr(getattr(module, "cached_autotune", None), "__tilewright_original__", None)
-    if original is not None:
-        setattr(module, "cached_autotune", original)  # noqa: B010 (a module of somebody else's)
-
-
-def _exchange(module: Any) -> None:
-    original = module.cached_autotune
-    if hasattr(original, "__tilewright_original__"):
-        return
+def _choosing(module: Any, original: Any) -> Any:
+    """`cached_autotune` with configurations chosen here for kernels on the CPU."""
 
     @functools.wraps(original)
     def choosing(*args: Any, **kwargs: Any) -> Any:
@@ -163,8 +143,7 @@ def _exchange(module: Any) -> None:
 
         return decorate
 
-    vars(choosing)["__tilewright_original__"] = original
-    module.cached_autotune = choosing
+    return choosing
 
 
 def choose(
@@ -226,3 +205,8 @@ def _is_across(meta: Mapping[str, Any]) -> bool:
         return hint.startswith("OUTER")
     reduced = sum(score for name, score in scores.items() if name.startswith("r"))
     return sum(scores.values()) - reduced > reduced
+
+
+REPLACEMENTS = (
+    Replacement("torch._inductor.runtime.triton_heuristics", "cached_autotune", _choosing),
+)

@@ -24,18 +24,6 @@ _DECOMPOSITIONS = "torch._inductor.decomposition"
 _UTILS, _LOWERING = "torch._inductor.utils", "torch._inductor.lowering"
 
 
-def install() -> None:
-    """Replace torch's functions, now or when their modules are imported."""
-    for each in _REPLACEMENTS:
-        each.install()
-
-
-def uninstall() -> None:
-    """Restore torch's functions."""
-    for each in _REPLACEMENTS:
-        each.uninstall()
-
-
 def _without_sort(_: Any, original: Any) -> Any:
     def get_backend_features(cls: Any, device: Any) -> Any:
         features = original.__func__(cls, device)
@@ -120,7 +108,7 @@ def _lowers_for_cpu() -> bool:
 
 
 _NAME = "needs_fallback_due_to_atomic_add_limitations"
-_REPLACEMENTS = (
+REPLACEMENTS = (
     Replacement(_DECOMPOSITIONS, "decompositions", _without_index_put),
     Replacement(_TRITON, "TritonScheduling.get_backend_features", _without_sort),
     Replacement(_UTILS, _NAME, _without_atomics),

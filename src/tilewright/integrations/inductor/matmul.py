@@ -28,18 +28,6 @@ _MOST_ROWS = 128
 _TILES = ((256, 256), (128, 256), (256, 64), (128, 64))
 
 
-def install() -> None:
-    """Replace torch's functions, now or when their modules are imported."""
-    for each in _REPLACEMENTS:
-        each.install()
-
-
-def uninstall() -> None:
-    """Restore torch's functions."""
-    for each in _REPLACEMENTS:
-        each.uninstall()
-
-
 def _config() -> Any:
     return sys.modules["torch._inductor.config"]
 
@@ -188,7 +176,7 @@ def _no_device_to_enter(_: Any, __: Any) -> Any:
     return contextlib.nullcontext
 
 
-_REPLACEMENTS = (
+REPLACEMENTS = (
     Replacement(_UTILS, "_use_autotune_backend", _without_cpp),
     Replacement(_SELECTION, "extern_kernels", _registered),
     Replacement(_MM, "autotune_select_algorithm", _with_generated),

@@ -30,6 +30,8 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 #: its value for compile workers of graphs that asked for tilewright
 NAMES_ONLY = "names"
 
+_CHANGING = (choices, features, matmul, tiling, user_kernels, workers)
+_REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()
 _served = False
@@ -112,22 +114,9 @@ def _apply(wanted: frozenset[str]) -> None:
         settings.apply("cpu" in wanted)
     else:
         settings.take_back()
-    if wanted or _served:
-        choices.install()
-        features.install()
-        flex.install()
-        matmul.install()
-        tiling.install()
-        user_kernels.install()
-        workers.install()
-    else:
-        choices.uninstall()
-        features.uninstall()
-        flex.uninstall()
-        matmul.uninstall()
-        tiling.uninstall()
-        user_kernels.uninstall()
-        workers.uninstall()
+    for each in _REPLACEMENTS:
+        (each.install if wanted or _served else each.uninstall)()
+    (flex.install if wanted or _served else flex.uninstall)()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))
 

@@ -24,18 +24,6 @@ _LEAST = 32
 _REDUCTIONS = frozenset(("sum", "prod", "max", "min", "any", "welford_reduce", "welford_combine"))
 
 
-def install() -> None:
-    """Replace torch's function, now or when its module is imported."""
-    for each in _REPLACEMENTS:
-        each.install()
-
-
-def uninstall() -> None:
-    """Restore torch's function."""
-    for each in _REPLACEMENTS:
-        each.uninstall()
-
-
 def _with_inner_dimension(module: Any, original: Any) -> Any:
     plain: Callable[..., tuple[Mapping[str, Any], Any]] = original.__func__
 
@@ -99,6 +87,6 @@ def _is_worth_a_loop(extent: Any) -> bool:
     return length >= _LEAST and length % _DIVIDED_BY != 0
 
 
-_REPLACEMENTS = (
+REPLACEMENTS = (
     Replacement(_SCHEDULING, "SIMDScheduling.get_tiling_and_scores", _with_inner_dimension),
 )

@@ -14,44 +14,32 @@ from typing import Any
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Options
 from tilewright.errors import TilewrightError
-from tilewright.integrations import after_import
+from tilewright.integrations.inductor.replacements import Replacement
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.heuristics import Heuristics
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.specialize import MockTensor, Specializer
 
 _WRAP = "torch._higher_order_ops.triton_kernel_wrap"
-#: torch 2.13's function, and that of versions before
-_NAMES = ("identify_accessed_tensors", "identify_mutated_tensors")
 
 
 class ConstexprFunction:
     """Triton's class of functions that run while kernels are compiled; ours are plain functions."""
 
 
-def install() -> None:
-    """Answer for our kernels whenever torch's module of user kernels is there."""
-    if not after_import.is_waiting(_WRAP, _exchange):
-        after_import.call_after_import(_WRAP, _exchange)
+class _LaunchOfHeuristics(Replacement):
+    """`Heuristics.__getitem__`, when torch's module of user kernels is there."""
+
+    def _owner(self, module: Any) -> tuple[Any, str]:
+        return (None if module is None else Heuristics), self.path
 
 
-def uninstall() -> None:
-    """Restore torch's own functions."""
-    after_import.forget(_WRAP, _exchange)
-    if "__getitem__" in vars(Heuristics):
-        del Heuristics.__getitem__
-    module = sys.modules.get(_WRAP)
-    for name in _NAMES:
-        original = getattr(getattr(module, name, None), "__tilewright_original__", None)
-        if original is not None:
-            setattr(module, name, original)
-
-
-def _traceable(torch: Any) -> Any:
+def _traceable(_: Any, __: Any) -> Any:
     """`Heuristics.__getitem__` for Dynamo, which traces it to the kernel below and knows that.
 
     Without Inductor's help it is hidden from Dynamo, as all launches are.
     """
+    torch = sys.modules["torch"]
 
     def bind(self: Any, grid: Any) -> Any:
         def launch(*args: Any, **kwargs: Any) -> Any:
@@ -65,14 +53,6 @@ def _traceable(torch: Any) -> Any:
         return launch
 
     return bind
-
-
-def _exchange(module: Any) -> None:
-    setattr(Heuristics, "__getitem__", _traceable(sys.modules["torch"]))  # noqa: B010
-    for name in _NAMES:
-        original = getattr(module, name, None)
-        if original is not None and not hasattr(original, "__tilewright_original__"):
-            setattr(module, name, _answering(module, original))
 
 
 def _answering(module: Any, original: Any) -> Any:
@@ -91,7 +71,6 @@ def _answering(module: Any, original: Any) -> Any:
         read_writes = dependencies.ReadWrites(reads=every, writes=changed, index_exprs=none)
         return module.TensorAccesses(read_writes, can_fuse_epilogue=False)
 
-    vars(identify)["__tilewright_original__"] = original
     return identify
 
 
@@ -132,3 +111,11 @@ def written_tensors(
     except TilewrightError:
         return None
     return [a.name for a in found if a.kind == "pointer" and a.written]
+
+
+REPLACEMENTS = (
+    _LaunchOfHeuristics(_WRAP, "__getitem__", _traceable),
+    # torch 2.13's function, and that of versions before
+    Replacement(_WRAP, "identify_accessed_tensors", _answering),
+    Replacement(_WRAP, "identify_mutated_tensors", _answering),
+)

@@ -14,16 +14,6 @@ from typing import Any
 from tilewright.integrations.inductor.replacements import Replacement
 
 
-def install() -> None:
-    """Replace torch's function, now or when its module is imported."""
-    _REPLACEMENT.install()
-
-
-def uninstall() -> None:
-    """Restore torch's function."""
-    _REPLACEMENT.uninstall()
-
-
 def _compiler_loaded(_: Any, original: Callable[[], None]) -> Callable[[], None]:
     def pre_fork_setup() -> None:
         original()
@@ -40,4 +30,4 @@ def _compiler_loaded(_: Any, original: Callable[[], None]) -> Callable[[], None]
     return pre_fork_setup
 
 
-_REPLACEMENT = Replacement("torch._inductor.async_compile", "pre_fork_setup", _compiler_loaded)
+REPLACEMENTS = (Replacement("torch._inductor.async_compile", "pre_fork_setup", _compiler_loaded),)
