@@ -158,8 +158,10 @@ def build_module(
             "function_type": FunctionType.from_lists(types, []),
             "arg_attrs": ArrayAttr(
                 [
-                    _argument_attributes(n, divisibility.get(n), n in nonnegative)
-                    for n, _ in arguments
+                    _argument_attributes(
+                        n, divisibility.get(n), n in nonnegative, n in fn.noalias and kind.is_ptr()
+                    )
+                    for n, kind in arguments
                 ]
             ),
         },
@@ -170,8 +172,10 @@ def build_module(
 
 
 @functools.lru_cache(maxsize=4096)
-def _argument_attributes(name: str, divisor: int | None, nonnegative: bool) -> DictionaryAttr:
-    attributes: dict[str, Attribute] = {}
+def _argument_attributes(
+    name: str, divisor: int | None, nonnegative: bool, noalias: bool
+) -> DictionaryAttr:
+    attributes: dict[str, Attribute] = {"tile.noalias": UnitAttr()} if noalias else {}
     if divisor is not None and divisor > 1:
         attributes["tile.divisibility"] = IntegerAttr(divisor, i32)
     attributes["tile.name"] = StringAttr(name)

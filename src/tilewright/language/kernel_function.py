@@ -84,6 +84,7 @@ class KernelFunction:
         fn: Callable[..., Any],
         do_not_specialize: tuple[str | int, ...] = (),
         noinline: bool = False,
+        noalias: tuple[str, ...] = (),
     ) -> None:
         self.fn = fn
         self._lines = captured_lines(fn)
@@ -95,6 +96,13 @@ class KernelFunction:
             for i, p in enumerate(self.signature_of_fn.parameters.values())
         ]
         self.arg_names = [p.name for p in self.params]
+        self.noalias = tuple(noalias)
+        for name in self.noalias:
+            if name not in self.arg_names:
+                raise KernelTypeError(
+                    f"noalias names '{name}', which is not a parameter of {fn.__name__}",
+                    help=f"the parameters are {', '.join(self.arg_names)}",
+                )
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

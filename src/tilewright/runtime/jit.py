@@ -8,7 +8,7 @@ import json
 import re
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType, SimpleNamespace
 from typing import Any, overload
 
@@ -54,7 +54,7 @@ class JITFunction(KernelFunction, KernelInterface):
         signature: its `inspect.Signature`. `constexprs`: indices of constexpr parameters.
         cache_key: changes with everything the code depends on besides argument types.
         device_caches: device → ({key: CompiledKernel},).
-        debug, noinline, version, do_not_specialize, pre_run_hooks: the arguments of `jit`.
+        debug, noinline, version, do_not_specialize, noalias, pre_run_hooks: the arguments of `jit`.
         used_global_vals, _hash_lock: kept because tools set Triton's attributes of these names.
         written: whether a Python definition exists, which eager mode needs.
     """
@@ -71,8 +71,9 @@ class JITFunction(KernelFunction, KernelInterface):
         noinline: bool = False,
         repr: Callable[[Any], str] | None = None,
         launch_metadata: Callable[..., Any] | None = None,
+        noalias: Sequence[str] = (),
     ) -> None:
-        super().__init__(fn, tuple(do_not_specialize or ()), noinline)
+        super().__init__(fn, tuple(do_not_specialize or ()), noinline, tuple(noalias))
         self.version = version
         self.do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
         self.debug = debug
@@ -327,6 +328,8 @@ class JITFunction(KernelFunction, KernelInterface):
         if not self.dependencies_hold():
             self.forget_dependencies()
         text = f"{self.version}|{self.dependencies.digest}|{self.do_not_specialize}"
+        if self.noalias:
+            text += f"|noalias {self.noalias}"
         if self.dot_precision != "ieee":
             text += f"|{self.dot_precision}"
         return hashlib.sha256(text.encode()).hexdigest()
@@ -386,6 +389,7 @@ def jit(
     do_not_specialize_on_alignment: Any = None,
     debug: bool | None = None,
     noinline: bool = False,
+    noalias: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], JITFunction]: ...
 def jit(fn: Any = None, **options: Any) -> Any:
     """Turn a Python function into a kernel, or into a function that kernels call.
@@ -398,6 +402,8 @@ def jit(fn: Any = None, **options: Any) -> Any:
         do_not_specialize_on_alignment: the same for divisibility by 16 only.
         debug: keep `tl.device_assert`.
         noinline: accepted; functions are inlined.
+        noalias: names of pointer parameters that the caller promises not to alias: no other argument reaches the
+            memory that the kernel accesses through them, and lanes of one access have distinct addresses.
     """
 
     def decorate(function: Any) -> JITFunction:
