@@ -333,6 +333,12 @@ class Loops(Lanes):
             kept = self._prune(ends, block)
             self.builder.op("scf.yield", [end for _, _, end in kept])
         frame.loop = outer
+        if kept and items.hints.get("parallel_iterations"):
+            names = ", ".join(f"'{c.name}'" for c, _ in ends)
+            raise KernelTypeError(
+                f"parallel_iterations: an iteration depends on {names} of the one before",
+                help="drop the promise, or begin with a new value in each iteration",
+            )
         op = scf.ForOp.create(
             operands=[*bounds, *(initial.handle for initial, _, _ in kept)],
             result_types=[initial.handle.type for initial, _, _ in kept],

@@ -103,7 +103,7 @@ class Body:
             self._all(pid)
             return []
 
-        self.tracer.loop(0, 2, [], block, 1, "block")
+        self.tracer.loop(0, 2, [], block, 1, "block", parallel_iterations=True)
 
     def _all(self, pid: Tile) -> None:
         """Loop over the tiles of a persistent program; of each vertical pair of tiles, over the one `of_pair` selects."""

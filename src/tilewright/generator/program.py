@@ -202,10 +202,7 @@ class Program:
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
         kind(self, tracer, values, divisibility or {}).emit()
-        iterations = 2 if self.config.tma_multicast and self.part == WHOLE else 1
-        return tracer.module(
-            name or self.name, divisibility or {}, self.noalias_pointers, iterations
-        )
+        return tracer.module(name or self.name, divisibility or {}, self.noalias_pointers)
 
 
 #: integers by their bytes

@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright import dtypes
 from tilewright.errors import SourceLocation, TilewrightError
 from tilewright.frontend.calls import KernelBuilder
+from tilewright.frontend.carried import hint_attributes
 from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.frontend.values import constant
 from tilewright.ir.location import location_attribute
@@ -95,8 +96,9 @@ class Tracer(KernelBuilder):
         body: Callable[..., Sequence[TensorValue]],
         step: Any = 1,
         name: str = "k",
+        parallel_iterations: bool = False,
     ) -> list[TensorValue]:
-        """Emit `for name in range(start, stop, step)`; return the final values of `body(index, *carried)`.
+        """Emit `for name in tl.range(start, stop, step)`; return the final values of `body(index, *carried)`.
 
         Bounds are Python integers or i32 scalars; values keep their types.
         """
@@ -114,6 +116,7 @@ class Tracer(KernelBuilder):
             operands=[*bounds, *(value.handle for value in carried)],
             result_types=[value.handle.type for value in carried],
             regions=[Region(block)],
+            attributes=hint_attributes({"parallel_iterations": parallel_iterations}),
         )
         self.builder.insert(op)
         return [
@@ -140,13 +143,8 @@ class Tracer(KernelBuilder):
         name: str,
         divisibility: Mapping[str, int],
         noalias: Collection[str] = (),
-        parallel_iterations: int = 1,
     ) -> ModuleOp:
-        """Finish the function and return its module.
-
-        `apart`: noalias pointer arguments. `spread`: number of iterations of the function's loop, which are
-        parallel, like programs.
-        """
+        """Finish the function, whose pointer arguments `noalias` do not alias, and return its module."""
         self.builder.op("func.return", [])
         types = [ir_type(kind) for _, kind in self._arguments]
         attributes = [
@@ -161,8 +159,6 @@ class Tracer(KernelBuilder):
             regions=[Region(self.block)],
             location=cast(Any, self.frames[0]).attribute,
         )
-        if parallel_iterations > 1:
-            function.attributes["tile.parallel_iterations"] = IntegerAttr(parallel_iterations, i32)
         return ModuleOp([function])
 
     @staticmethod

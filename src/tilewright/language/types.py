@@ -155,7 +155,7 @@ class tensor_descriptor(metaclass=_DescriptorMeta):
 
 RANGE_HINTS = (
     "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
-    "disable_licm",
+    "disable_licm", "parallel_iterations",
 )  # fmt: skip
 """Keywords of `range` that change no result."""
 
@@ -165,7 +165,8 @@ class range:
 
     `arg1` alone is the end. `num_stages` asks for software pipelining, `loop_unroll_factor` for
     unrolling; `flatten`, `warp_specialize`, `disallow_acc_multi_buffer` and `disable_licm` are
-    accepted and may be ignored by a target.
+    accepted and may be ignored by a target. `parallel_iterations` promises that iterations depend on each other as
+    little as programs do: a target may run them in any order, or at the same time.
     """
 
     def __init__(
@@ -179,6 +180,7 @@ class range:
         flatten: Any = False,
         warp_specialize: Any = False,
         disable_licm: Any = False,
+        parallel_iterations: Any = False,
     ) -> None:
         single = unwrap_constexpr(arg2) is None
         self.start = 0 if single else arg1
@@ -190,6 +192,7 @@ class range:
         self.flatten = unwrap_constexpr(flatten)
         self.warp_specialize = unwrap_constexpr(warp_specialize)
         self.disable_licm = unwrap_constexpr(disable_licm)
+        self.parallel_iterations = unwrap_constexpr(parallel_iterations)
 
     def _numbers(self) -> builtins.range:
         return builtins.range(self.start.__index__(), self.end.__index__(), self.step.__index__())

@@ -2,7 +2,7 @@
 // Boxes that are at the same place in both iterations are fetched together, others are not.
 // CHECK-LABEL: @same
 // CHECK-SAME: gpu.cluster_size = 2 : i32
-func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
+func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
@@ -26,14 +26,14 @@ func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parall
         scf.yield %next : i64
       }
     }
-  }
+  } {tile.parallel_iterations = 1 : i32}
   func.return
 }
 // -----
 // How many copies there are depends on the iteration: each block fetches its own.
 // CHECK-LABEL: @numbers_differ
 // CHECK-SAME: gpu.cluster_size = 2 : i32
-func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
+func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
   // CHECK-NOT: gpu.multicast
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -50,7 +50,7 @@ func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {t
         }
       }
     }
-  }
+  } {tile.parallel_iterations = 1 : i32}
   func.return
 }
 // -----
@@ -68,10 +68,25 @@ func.func @a_loop(%x: !tile.ptr<f16>, %n: i64) {
   func.return
 }
 // -----
+// Both blocks would store what comes after the loop.
+// CHECK-LABEL: @stores_after
+// CHECK-NOT: gpu.cluster_size
+func.func @stores_after(%x: !tile.ptr<f16>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %f = arith.constant 0.0 : f16
+  scf.for %i = %zero to %two step %one : i64 {
+    tile.store %x, %f : !tile.ptr<f16>, f16
+  } {tile.parallel_iterations = 1 : i32}
+  tile.store %x, %f : !tile.ptr<f16>, f16
+  func.return
+}
+// -----
 // A box whose place depends on the iteration only by what the loop carries.
 // CHECK-LABEL: @carried
 // CHECK-NOT: gpu.multicast
-func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
+func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
@@ -90,6 +105,6 @@ func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.par
         scf.yield %next : i64
       }
     }
-  }
+  } {tile.parallel_iterations = 1 : i32}
   func.return
 }

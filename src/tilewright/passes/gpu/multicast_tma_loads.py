@@ -1,12 +1,13 @@
 """`multicast-tma-loads`: distribute independent iterations over a cluster and multicast their common TMA loads.
 
-A program that is a loop of two independent iterations (`tile.parallel_iterations`) runs on a cluster of two CTAs. Their
+A program that is a loop of two independent iterations (`tile.parallel_iterations`: a described matmul's with
+`tma_multicast`, or `tl.range(2, parallel_iterations=True)`) runs on a cluster of two CTAs. Their
 producer warps issue the same TMA loads in the same order, and a tile whose coordinates do not depend on the iteration
 is the same in both: each CTA loads half of it and multicasts it to both. That halves the L2 traffic, which limits
 products whose rows start inside 128-byte lines: each row of a tile then touches one more line.
 
     Before:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
@@ -22,11 +23,11 @@ products whose rows start inside 128-byte lines: each row of a tile then touches
                 }
               }
             }
-          }
+          } {tile.parallel_iterations = 1 : i32}
           func.return
         }
     After:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32, gpu.cluster_size = 2 : i32} {
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {gpu.cluster_size = 2 : i32} {
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
@@ -42,7 +43,7 @@ products whose rows start inside 128-byte lines: each row of a tile then touches
                 }
               }
             }
-          }
+          } {tile.parallel_iterations = 1 : i32}
           func.return
         }
 
@@ -58,16 +59,21 @@ from typing import ClassVar
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.effects import has_effect
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, cluster_loop
+from tilewright.passes.gpu.analysis.cluster_loops import (
+    BLOCKS,
+    CLUSTER,
+    SHARED,
+    Dependence,
+    cluster_loop,
+)
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.targets import Feature, TargetInfo
 
-#: iterations that are spread: blocks of a cluster
-_BLOCKS = 2
 #: rows after which the order of chunks in a swizzled panel starts again
 _ROWS = 8
 
@@ -89,13 +95,23 @@ class MulticastTmaLoads(Pass):
 
 def _spread(function: FuncOp) -> None:
     loop = cluster_loop(function)
-    if loop is None or [constant_int(v) for v in (loop.lb, loop.ub, loop.step)] != [0, _BLOCKS, 1]:
+    if loop is None:
         return
-    function.attributes[CLUSTER] = IntegerAttr(_BLOCKS, i32)
+    ops = list(function.body.block.ops)
+    if any(_is_output(op) for op in ops[ops.index(loop) + 1 :]):
+        return
+    function.attributes[CLUSTER] = IntegerAttr(BLOCKS, i32)
     varies = Dependence(loop.body.block.args[0])
     for produce in list(loop.walk()):
         if isinstance(produce, gpu.ProducerWarpOp):
             _share(produce, varies)
+
+
+def _is_output(op: Operation) -> bool:
+    """Whether executing `op` in both CTAs can be noticed."""
+    if isinstance(op, gpu.TmaStoreOp):
+        return True
+    return has_effect(op) and not op.name.startswith("gpu.")
 
 
 def _share(produce: gpu.ProducerWarpOp, varies: Dependence) -> None:
@@ -114,6 +130,6 @@ def _share(produce: gpu.ProducerWarpOp, varies: Dependence) -> None:
 def halves(op: gpu.TmaLoadOp) -> str:
     """How a TMA load is split between the CTAs: "panels", "lines", or "" if neither is possible."""
     shared = gpu.shared_layout_of(op.buffer)
-    if shared.panels % _BLOCKS == 0:
+    if shared.panels % BLOCKS == 0:
         return "panels"
-    return "lines" if shared.strided_extent % (_BLOCKS * _ROWS) == 0 else ""
+    return "lines" if shared.strided_extent % (BLOCKS * _ROWS) == 0 else ""

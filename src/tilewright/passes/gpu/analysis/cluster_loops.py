@@ -11,22 +11,24 @@ from tilewright.dialects import gpu, tile
 from tilewright.ir.types import defining_op
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.emit import constant_int
 
+BLOCKS = 2
+"""Blocks of a cluster."""
 SPREAD = "tile.parallel_iterations"
-"""On a function: its outermost loop has so many iterations, which are independent of each other, as programs are."""
+"""On a loop: its iterations are independent of each other, as programs are (`tl.range(…, parallel_iterations=True)`)."""
 CLUSTER = "gpu.cluster_size"
-"""On a function: so many blocks do an iteration of that loop each."""
+"""On a function: so many blocks do an iteration of its outermost loop each."""
 SHARED = "gpu.multicast"
 """On a copy of a box: it is the same in all these blocks, which fetch it together."""
 
 
 def cluster_loop(function: FuncOp) -> scf.ForOp | None:
-    """The loop whose iterations may be spread over blocks, if there is one."""
-    if not isinstance(function.attributes.get(SPREAD), IntegerAttr):
-        return None
+    """The outermost loop, if its iterations are as many as a cluster has blocks, and independent of each other."""
     for op in function.body.block.ops:
         if isinstance(op, scf.ForOp):
-            return op
+            bounds = [constant_int(v) for v in (op.lb, op.ub, op.step)]
+            return op if SPREAD in op.attributes and bounds == [0, BLOCKS, 1] else None
         if not is_pure(op) and not isinstance(
             op, gpu.LocalAllocOp | gpu.MbarrierInitOp | tile.AssumeOp
         ):
