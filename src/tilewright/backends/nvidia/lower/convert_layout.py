@@ -29,6 +29,7 @@ from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedT
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
+from tilewright.layouts.bank_order import conflict_free_orders
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.layouts.shared import wavefronts
@@ -42,6 +43,8 @@ _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes that rows of a conversion may be padded by."""
 _WIDEST = 16
 _MOST_PANELS = 16
+_ADDRESSES = 16
+"""Instructions that the addresses of a tile with another order of its index bits take."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 <<
 
 @dataclass(frozen=True)
 class Exchange:
-    """How a conversion goes through shared memory: a row-major tile, with its dimensions exchanged or not."""
+    """How a conversion goes through shared memory: a row-major tile, its dimensions exchanged, or its index bits in
+    another order."""
 
     source: Layout
     target: Layout
@@ -144,10 +148,15 @@ def plan_exchange(
     the fewest bytes; the tile takes at most `room` bytes if it can. `matrices`: whether there are instructions that
     write, and that read, 8x8 matrices."""
     found = _cheapest(source, target, element, room, matrices)
-    if source.rank != 2:
-        return found
-    other = _cheapest(source.permute((1, 0)), target.permute((1, 0)), element, room, matrices)
-    return other if other.cost < found.cost else found
+    if source.rank == 2:
+        other = _cheapest(source.permute((1, 0)), target.permute((1, 0)), element, room, matrices)
+        found = min(found, other, key=lambda plan: plan.cost)
+    most = _WIDEST // tile.element_bytes(element)
+    for first, second in conflict_free_orders(source, target, most):
+        other = _cheapest(first, second, element, room, (False, False))
+        if other.cost + _ADDRESSES < found.cost:
+            found = other
+    return found
 
 
 def _cheapest(
