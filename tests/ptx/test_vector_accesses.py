@@ -138,6 +138,36 @@ def test_sums_of_fp64_are_added_one_by_one(target):
     np.testing.assert_array_equal(found, out + x)
 
 
+@tw.jit
+def embedding_gradient(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr + offs, tl.load(x_ptr + offs).to(tl.float32))
+
+
+@tw.jit
+def add_row_sums(x_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    tl.atomic_add(out_ptr + i, tl.sum(tl.load(x_ptr + i[:, None] * COLUMNS + j[None, :]), axis=1))
+
+
+def test_lanes_add_to_neighbouring_vectors():
+    types = {"x_ptr": "*bf16:16", "out_ptr": "*fp32:16"}
+    made, text = artifact(embedding_gradient, "sm_90a", types, BLOCK=512)
+    assert text.count("add.v4.f32") == 4 and text.count("ld.global.b64") == 4
+    x, out = np.arange(512).astype(ml_dtypes.bfloat16), np.ones(512, np.float32)
+    _, found = run_ptx(made.artifact, [x, out], (1, 1, 1))
+    np.testing.assert_array_equal(found, 1 + x.astype(np.float32))
+
+
+def test_sums_of_rows_are_added_by_neighbouring_lanes():
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16"}
+    made, text = artifact(add_row_sums, "sm_90a", types, ROWS=32, COLUMNS=16)
+    assert text.count("red.relaxed") == 1
+    x, out = np.arange(512, dtype=np.float32).reshape(32, 16), np.ones(32, np.float32)
+    _, found = run_ptx(made.artifact, [x, out], (1, 1, 1))
+    np.testing.assert_array_equal(found, 1 + x.sum(1))
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_used_results_are_fenced_once(target):
     out, old, n = np.zeros(8, np.int32), np.zeros(128, np.int32), 120

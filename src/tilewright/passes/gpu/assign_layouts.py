@@ -51,7 +51,6 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     dot_layouts,
     is_cheap,
     scan_layout,
-    split_source,
 )
 from tilewright.passes.gpu.analysis.gathers import is_scatter
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -145,7 +144,7 @@ class _Assigner:
             case tile.JoinOp():
                 self._all_operands(op, self.anchors.default(op.lhs))
             case tile.SplitOp():
-                self._all_operands(op, split_source(self.anchors.default(op.source), self.warps))
+                self._all_operands(op, self.anchors.split_source(op))
             case tile.GatherOp():  # the source passes through shared memory
                 self._operand(op, 0, self.anchors.default(op.source))
                 self._operand(op, 1, self.anchors.default(op.result))

@@ -32,8 +32,9 @@ from tilewright.passes.gpu.analysis.accesses import (
     default_layout,
     run_length,
 )
-from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather
+from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.split_layouts import joined, split_source
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
 REMAPS = frozenset(
@@ -170,6 +171,8 @@ class AnchorLayouts:
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             return [accumulator_layout(op, self.warps)]
+        if isinstance(op, tile.AtomicRMWOp) and is_memory_reduction(op):
+            return [self._memory_reduction(op)]
         if isinstance(op, tile.ReduceOp):
             return [self.reduced(op).drop(op.axis.value.data)] * len(tiles)
         if isinstance(op, tile.ScanOp):
@@ -177,12 +180,23 @@ class AnchorLayouts:
         if isinstance(op, tile.JoinOp):
             return [joined(self.default(op.lhs))]
         if isinstance(op, tile.SplitOp):
-            return [
-                split_source(self.default(op.source), self.warps).drop(
-                    len(tile.shape_of(op.source)) - 1
-                )
-            ] * 2
+            return [self.split_source(op).drop(len(tile.shape_of(op.source)) - 1)] * 2
         return self._alike(op, tiles)
+
+    def _memory_reduction(self, op: tile.AtomicRMWOp) -> Layout:
+        """The layout of the values that are added to memory, unless lanes hold copies or runs longer than an instruction
+        takes; then that in which it touches the fewest sectors."""
+        best, anchor = self._gathers.accesses[op], self.of(op.value)
+        if anchor is None or (anchor.replicated("lanes") and not best.replicated("lanes")):
+            return best
+        size, last = tile.element_bytes(tile.element_of(op.value)), best.rank - 1
+        run = best.num_consecutive(last, WIDEST)
+        too_long = run * size == WIDEST and anchor.num_consecutive(last, WIDEST) > run
+        return best if too_long else anchor
+
+    def split_source(self, op: tile.SplitOp) -> Layout:
+        """The layout in which a tile is split."""
+        return split_source(op, self.default(op.source), self.warps)
 
     def _common_run(self, op: Operation) -> int | None:
         """The run of a load that element-wise operations combine with loads of other types: that of the one with the
@@ -466,26 +480,3 @@ def _consecutive(layout: Layout, dim: int) -> tuple[int, int]:
     while unit(length) in layout.lanes:
         length *= 2
     return run, length
-
-
-def joined(source: Layout) -> Layout:
-    """Two tiles of `source` side by side along a new last dimension, both in one thread."""
-    wide = source.insert(source.rank)
-    last = (*(0 for _ in source.shape), 1)
-    return Layout(
-        (*source.shape, 2),
-        (last, *wide.registers),
-        wide.lanes,
-        wide.warps,
-        wide.repeat,
-        wide.groups,
-        wide.group_dim,
-    )
-
-
-def split_source(source: Layout, warps: int) -> Layout:
-    """A layout in which a thread has both elements along the last dimension (of extent 2)."""
-    last = (*(0 for _ in source.shape[1:]), 1)
-    if last in source.registers:
-        return source
-    return joined(default_layout(source.shape[:-1], warps))
