@@ -319,6 +319,12 @@ class Machine:
 
     def _setp(self, op, mask):
         target, a, b, *more = op.operands
+        if op.mods[-1].endswith("x2"):
+            for i, half in enumerate(target.split("|")):
+                parts = (self.read(v) >> np.uint64(16 * i) for v in (a, b))
+                values = compared((op.mods[0], op.mods[-1][:-2]), *parts)
+                self.write_predicate(half, values, mask)
+            return
         values = compared((op.mods[0], op.mods[-1]), self.read(a), self.read(b))
         if more:
             other = self.predicate(more[0])

@@ -54,3 +54,45 @@ def test_sums_of_two_types(dtype):
     found = run("sm_120a", sums_of_narrow, (1,), x, y, out, BLOCK=128)[2]
     product = x.astype(np.float32) * y.astype(np.float32)
     np.testing.assert_array_equal(found, out + x.astype(np.float32) + product)
+
+
+@tw.jit
+def many_operations(x_ptr, y_ptr, out_ptr, bits_ptr, scale, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + offs), tl.load(y_ptr + offs)
+    half = tl.abs(x - y) + y * scale.to(y.dtype)
+    tl.store(out_ptr + offs, tl.minimum(half, x) * y)
+    tl.store(bits_ptr + offs, ((x < y) | (half != 0)).to(tl.int8))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bf16", ml_dtypes.bfloat16), ("fp16", np.float16)])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_two_numbers_per_instruction(kind, name, target):
+    types = {"x_ptr": f"*{kind}:16", "y_ptr": f"*{kind}:16", "out_ptr": f"*{kind}:16"}
+    types |= {"bits_ptr": "*i8:16", "scale": "fp32"}
+    kernel = many_operations.compile(
+        types, {"BLOCK": 256}, target=target, num_warps=1, enable_fp_fusion=False
+    )
+    text = kernel.asm["ptx"]
+    suffix = "bf16x2" if kind == "bf16" else "f16x2"
+    assert f"abs.{suffix}" in text and (kind == "bf16" or f"min.{suffix}" in text)
+    assert f"mul.rn.{suffix}" in text or f"fma.rn.{suffix}" in text
+    assert "sub.f32" not in text and "sub.rn.f32" not in text
+    rng = np.random.default_rng(3)
+    x, y = (rng.standard_normal(256).astype(name) for _ in range(2))
+    x[:6] = [np.inf, -np.inf, 0.0, -0.0, np.nan, 1e-6]
+    y[:6] = [1, np.inf, -0.0, 0.0, 2, 1e-6]
+    x[6:16] = y[6:16]
+    arrays = [x, y, np.zeros(256, name), np.zeros(256, np.int8), np.float32(1.7)]
+    _, _, out, bits = run_ptx(kernel, arrays, (1,))
+
+    def rounded(value):
+        return value.astype(name).astype(np.float32)
+
+    with np.errstate(invalid="ignore"):
+        wide, other = x.astype(np.float32), y.astype(np.float32)
+        product = rounded(other * rounded(np.float32(1.7).reshape(1)))
+        half = rounded(np.abs(rounded(wide - other)) + product)
+        expected = rounded(np.fmin(half, wide) * other)
+    np.testing.assert_array_equal(out.astype(np.float32), expected)
+    np.testing.assert_array_equal(bits, ((wide < other) | (half != 0)).astype(np.int8))

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import ModuleOp, bf16, f32
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite
@@ -20,7 +20,6 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.function import KernelFunction
-from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
@@ -38,6 +37,7 @@ from tilewright.backends.nvidia.lower import (
     memory,
     optimization_barrier,
     output,
+    packed_floats,
     programmatic_launch,
     reductions,
     register_groups,
@@ -251,12 +251,9 @@ class KernelCodegen:
         count = max((len(p) for p in operands), default=1)
         results: list[list[Value]] = [[] for _ in op.results]
         types = [tile.element_of(r) for r in op.results], [tile.element_of(v) for v in op.operands]
-        if op.name == "arith.truncf" and types == ([bf16], [f32]):
-            results[0] += ptx.to_bf16_pairs(self.builder, operands[0][: count & ~1])
-        elif isinstance(op, tile.MulSigmoidOp):
-            xs, powers = (p[: count & ~1] for p in operands)
-            results[0] += ptx.gate_pairs(self.builder, self.math, op.function.data, xs, powers)
         same = register_groups.equal_to(self, op)
+        if not same:
+            results[0] += packed_floats.lower_pairs(self, op, operands)
         for i in range(len(results[0]) if results else 0, count):
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = [results[0][same[i]]] if i in same else lower_elementwise(

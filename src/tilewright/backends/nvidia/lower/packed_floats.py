@@ -1,0 +1,119 @@
+"""Lower arithmetic on 16-bit floats to instructions on two elements of a 32-bit word (PTX ISA, `add.bf16x2`, `fma.rn.f16x2`).
+
+Neighbouring registers of a tile travel in one word from a load to a store. In single precision each pair takes four
+conversions, two operations and one rounding; results are the same, since fp32 has more than twice the digits. Words are
+`<2 x bfloat>` or `<2 x half>` to LLVM, which fuses products with sums as the flags allow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from llvmlite.ir import instructions as llvm
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32
+from xdsl.ir import Attribute, Operation
+
+from tilewright.backends.llvm.math import ptx
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.dialects import tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I16, I32 = ir.IntType(16), ir.IntType(32)
+
+
+class _BFloat(ir.Type):
+    """LLVM's `bfloat`, which llvmlite has no type for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+_PAIRS: dict[type[Attribute], tuple[ir.Type, str]] = {
+    BFloat16Type: (ir.VectorType(_BFloat(), 2), "v2bf16"),
+    Float16Type: (ir.VectorType(ir.HalfType(), 2), "v2f16"),
+}
+_ARITHMETIC = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul"}
+_INTRINSICS = {
+    "arith.maxnumf": "maxnum", "arith.minnumf": "minnum", "arith.maximumf": "maximum", "arith.minimumf": "minimum",
+    "math.absf": "fabs", "math.fma": "fma",
+}  # fmt: skip
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def lower_pairs(gen: KernelCodegen, op: Operation, operands: list[list[Value]]) -> list[Value]:
+    """The results of registers 0, 1, … of an element-wise operation, an even number of them that are computed in pairs;
+    none where the operation has no instruction for pairs."""
+    count = max(map(len, operands), default=1) & ~1
+    if not count or not op.results:
+        return []
+    if isinstance(op, arith.TruncFOp):
+        kinds = tile.element_of(op.input), tile.element_of(op.result)
+        return ptx.to_bf16_pairs(gen.builder, operands[0][:count]) if kinds == (f32, bf16) else []
+    if isinstance(op, tile.MulSigmoidOp):
+        xs, powers = (p[:count] for p in operands)
+        return ptx.gate_pairs(gen.builder, gen.math, op.function.data, xs, powers)
+    kind = tile.element_of(op.operands[0])
+    pair, suffix = _PAIRS.get(type(kind), (None, ""))
+    if pair is None or not (op.name in _ARITHMETIC or op.name in _INTRINSICS or _is_comparison(op)):
+        return []
+    results: list[Value] = []
+    for i in range(0, count, 2):
+        both = [(p[i], p[i + 1]) if len(p) > 1 else (p[0], p[0]) for p in operands]
+        values = [gen.builder.bitcast(_word(gen, two, kind), pair) for two in both]
+        results += _lowered(gen, op, values, suffix, kind)
+    return results
+
+
+def _is_comparison(op: Operation) -> bool:
+    """Whether an operation compares numbers; tests for NaN need one operand only, and take no conversion."""
+    return isinstance(op, tile.CmpFOp) and op.predicate.data not in ("ord", "uno")
+
+
+def _lowered(
+    gen: KernelCodegen, op: Operation, values: list[Value], suffix: str, kind: Any
+) -> list[Value]:
+    """The two results of one pair."""
+    b, pair = gen.builder, values[0].type
+    if isinstance(op, tile.CmpFOp):
+        predicate = op.predicate.data
+        compare = b.fcmp_ordered if predicate[0] == "o" else b.fcmp_unordered
+        found = compare(_COMPARISONS[predicate[1:]], *values)
+        return [b.extract_element(found, ir.Constant(I32, i)) for i in range(2)]
+    if op.name in _ARITHMETIC:
+        made = getattr(b, _ARITHMETIC[op.name])(*values, flags=gen.math.flags)
+    else:
+        name = f"llvm.{_INTRINSICS[op.name]}.{suffix}"
+        made = b.call(gen.declare(name, ir.FunctionType(pair, [pair] * len(values))), values)
+    halves = b.bitcast(b.bitcast(made, I32), ir.VectorType(I16, 2))
+    return [register(gen, b.extract_element(halves, ir.Constant(I32, i)), kind) for i in range(2)]
+
+
+def _word(gen: KernelCodegen, values: tuple[Value, Value], kind: Any) -> Value:
+    """Two registers in one word: the word that both were taken from, if it is one."""
+    low, high = (_half_of_word(value) for value in values)
+    if low is not None and high is not None and low[0] is high[0] and (low[1], high[1]) == (0, 1):
+        return low[0]
+    return joined([storage(gen, value, kind) for value in values], gen.builder)
+
+
+def _half_of_word(value: Value) -> tuple[Value, int] | None:
+    """The 32-bit word that a register is half of, and which; None for others."""
+    if isinstance(value, llvm.CastInstr) and value.opname == "bitcast" and value.type != I16:
+        value = value.operands[0]
+    if not isinstance(value, llvm.ExtractElement):
+        return None
+    vector, index = value.operands
+    if not isinstance(vector, llvm.CastInstr) or vector.type != ir.VectorType(I16, 2):
+        return None
+    return vector.operands[0], index.constant
