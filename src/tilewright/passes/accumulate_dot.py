@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
@@ -67,13 +68,7 @@ def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
         if dot is None or op.parent is None or (_coarse(dot) and not _carried(op)):
             continue
         # The new dot stands where the addition was: the accumulator may be computed after the old one.
-        new = tile.DotOp.create(
-            operands=[dot.lhs, dot.rhs, accumulator],
-            result_types=[op.result.type],
-            properties=dot.properties,
-            attributes=dot.attributes,
-            location=dot.location,
-        )
+        new = with_operands(dot, [dot.lhs, dot.rhs, accumulator], [op.result.type])
         op.parent.insert_op_before(new, op)
         new.result.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(new.result)

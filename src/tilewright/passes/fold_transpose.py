@@ -32,7 +32,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAtt
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
 
@@ -63,14 +64,8 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
     limited = [d for d, source in enumerate(order) if source in limits]
     mask = load.mask
     if mask is not None:
-        turned = tile.TransOp.create(
-            operands=[mask],
-            result_types=[tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))],
-            properties={"order": op.order},
-            location=op.location,
-        )
-        insert_before(turned, load)
-        mask = turned.result
+        turned = tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))
+        mask = Emitter(load, op.location).make(tile.TransOp, [mask], turned, order=op.order)
     groups: list[list[SSAValue]] = [
         [load.base],
         [load.strides[d] for d in order],
@@ -85,18 +80,12 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
     properties["kinds"] = ArrayAttr([StringAttr(kinds[d]) for d in order])
     properties["limited"] = DenseArrayBase.from_list(i64, limited)
     properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
-    new = tile.LoadViewOp.create(
-        operands=[v for group in groups for v in group],
-        result_types=[op.result.type],
-        properties=properties,
-        location=load.location,
-    )
-    new.result.name_hint = op.result.name_hint
-    insert_before(new, load)
-    op.result.replace_all_uses_with(new.result)
+    operands = [v for group in groups for v in group]
+    value = Emitter(load).make(tile.LoadViewOp, operands, op.result.type, **properties)
+    value.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(value)
     for old in (op, load):
-        old.detach()
-        old.erase()
+        erase(old)
 
 
 def _by_dimension(kinds: tuple[str, ...], kind: str, values: list[Any]) -> dict[int, Any]:

@@ -54,7 +54,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
@@ -247,13 +247,7 @@ def _runs(loop: scf.ForOp) -> SSAValue | None:
     first, end = constant_int(loop.lb), constant_int(loop.ub)
     if first is not None and end is not None and first < end:
         return None
-    op = tile.CmpIOp.create(
-        operands=[loop.lb, loop.ub],
-        result_types=[i1],
-        properties={"predicate": StringAttr("slt")},
-    )
-    insert_before(op, loop)
-    return op.result
+    return Emitter(loop).compare("slt", loop.lb, loop.ub)
 
 
 def _loaded(load: tile.LoadViewOp, runs: SSAValue | None, loop: scf.ForOp) -> SSAValue:

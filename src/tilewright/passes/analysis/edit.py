@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.errors import PassError
 
@@ -52,16 +52,27 @@ def insert_before(new: Operation, op: Operation) -> None:
 _Op = TypeVar("_Op", bound=Operation)
 
 
-def rebuild(op: _Op, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> _Op:
-    """`op` once more, right before it, with other operands and result types; its regions move over."""
-    new = type(op).create(
+def with_operands(
+    op: _Op,
+    operands: Sequence[SSAValue],
+    types: Sequence[Attribute],
+    regions: Sequence[Region] = (),
+) -> _Op:
+    """An operation like `op`, in no block yet, with other operands, result types and regions."""
+    return type(op).create(
         operands=operands,
         result_types=types,
         properties=op.properties,
         attributes=op.attributes,
-        regions=[op.detach_region(region) for region in list(op.regions)],
+        regions=regions,
         location=op.location,
     )
+
+
+def rebuild(op: _Op, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> _Op:
+    """`op` once more, right before it, with other operands and result types; its regions move over."""
+    regions = [op.detach_region(region) for region in list(op.regions)]
+    new = with_operands(op, operands, types, regions)
     insert_before(new, op)
     return new
 

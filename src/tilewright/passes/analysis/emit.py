@@ -84,36 +84,42 @@ class Emitter:
         block.insert_op_before(op, self.anchor)
         return op
 
+    def make(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """Insert an operation of class `kind` before the anchor and return its result."""
+        return self.insert(
+            kind.create(operands=operands, result_types=[result], properties=properties)
+        )
+
     # ---- scalars and tiles ---------------------------------------------------------------------
 
     def constant(self, number: int, kind: Attribute = i64) -> SSAValue:
         if not isinstance(kind, IntegerType):
             raise TypeError(f"integer type expected, got {kind}")
         value = integer_attribute(number, kind.width.data)
-        return self.insert(
-            arith.ConstantOp.create(result_types=[kind], properties={"value": value})
-        )
+        return self.make(arith.ConstantOp, (), kind, value=value)
 
     def float_constant(self, number: float, kind: AnyFloat) -> SSAValue:
         return self.insert(arith.ConstantOp(FloatAttr(number, kind)))
 
     def splat(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         result = tile.with_shape(value.type, tuple(shape))
-        return (
-            self.insert(tile.SplatOp.create(operands=[value], result_types=[result]))
-            if shape
-            else value
-        )
+        return self.make(tile.SplatOp, [value], result) if shape else value
 
     def arange(self, extent: int) -> SSAValue:
         """`0 … extent-1` as `tensor<extent x i32>`."""
         bounds = {"start": integer_attribute(0, 32), "end": integer_attribute(extent, 32)}
         result = tile.with_shape(i32, (extent,))
-        return self.insert(tile.ArangeOp.create(result_types=[result], properties=bounds))
+        return self.make(tile.ArangeOp, (), result, **bounds)
 
     def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`kind` (an `arith` binary integer operation) of two values of one type."""
-        return self.insert(kind.create(operands=[lhs, rhs], result_types=[lhs.type]))
+        return self.make(kind, [lhs, rhs], lhs.type)
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         a, b = constant_int(lhs), constant_int(rhs)
@@ -154,20 +160,12 @@ class Emitter:
         return self.binary(arith.MaxSIOp, lhs, rhs)
 
     def select(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.insert(
-            tile.SelectOp.create(operands=[condition, lhs, rhs], result_types=[lhs.type])
-        )
+        return self.make(tile.SelectOp, [condition, lhs, rhs], lhs.type)
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`tile.cmpi` of two values of one type."""
         result = tile.with_shape(i1, tile.shape_of(lhs))
-        return self.insert(
-            tile.CmpIOp.create(
-                operands=[lhs, rhs],
-                result_types=[result],
-                properties={"predicate": StringAttr(predicate)},
-            )
-        )
+        return self.make(tile.CmpIOp, [lhs, rhs], result, predicate=StringAttr(predicate))
 
     def resize(self, value: SSAValue, kind: IntegerType, signed: bool = True) -> SSAValue:
         """Extend or truncate an integer or integer tile to element type `kind`, or return it unchanged."""
@@ -184,24 +182,22 @@ class Emitter:
             cast_op = arith.TruncIOp
         else:
             cast_op = arith.ExtSIOp if signed else arith.ExtUIOp
-        return self.insert(cast_op.create(operands=[value], result_types=[result]))
+        return self.make(cast_op, [value], result)
 
     def advance(self, pointer: SSAValue, offset: SSAValue) -> SSAValue:
         """`tile.addptr`: both scalars or tiles of one shape."""
         if constant_int(offset) == 0:
             return pointer
-        return self.insert(
-            tile.AddPtrOp.create(operands=[pointer, offset], result_types=[pointer.type])
-        )
+        return self.make(tile.AddPtrOp, [pointer, offset], pointer.type)
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if tile.shape_of(value) == tuple(shape):
             return value
         result = tile.with_shape(tile.element_of(value), shape)
-        return self.insert(tile.BroadcastOp.create(operands=[value], result_types=[result]))
+        return self.make(tile.BroadcastOp, [value], result)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if tile.shape_of(value) == tuple(shape):
             return value
         result = tile.with_shape(tile.element_of(value), shape)
-        return self.insert(tile.ReshapeOp.create(operands=[value], result_types=[result]))
+        return self.make(tile.ReshapeOp, [value], result)

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.edit import with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 
@@ -169,14 +170,7 @@ class Projector:
             else:
                 operands.append(self.project(value, dim, emitter))
         result = tile.with_shape(tile.element_of(op.results[0]), extent)
-        return emitter.insert(
-            type(op).create(
-                operands=operands,
-                result_types=[result],
-                properties=op.properties,
-                attributes=op.attributes,
-            )
-        )
+        return emitter.insert(with_operands(op, operands, [result]))
 
 
 def unit_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int] | None:

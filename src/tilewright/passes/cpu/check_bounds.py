@@ -38,6 +38,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.pointer_roots import PointerRoots
 from tilewright.targets import TargetInfo
@@ -139,11 +140,8 @@ class _Checker:
         return found
 
     def _argument(self, index: int) -> SSAValue:
-        op = cpu.ArgumentOp.create(
-            result_types=[i64], properties={"index": IntegerAttr(index, i64)}
-        )
-        insert_before(op, start_of(self.function.body.block))
-        return op.result
+        emitter = Emitter(start_of(self.function.body.block))
+        return emitter.make(cpu.ArgumentOp, (), i64, index=IntegerAttr(index, i64))
 
 
 def _site(op: Operation, name: str, roots: list[int]) -> Attribute:

@@ -31,8 +31,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.aliasing import constant_of
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
 from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
@@ -164,15 +165,9 @@ def _replace(dot: cpu.DotOp, index: int, layout: BufferLayout) -> None:
     old = dot.operands[index]
     load, chain = _loaded(old)
     assert load is not None
-    new = cpu.PrepackedOp.create(
-        operands=[load.base],
-        result_types=[old.type],
-        properties={"layout": StringAttr(str(layout))},
-        location=load.location,
-    )
-    new.result.name_hint = load.result.name_hint
-    insert_before(new, load)
-    dot.operands[index] = new.result
+    text = StringAttr(str(layout))
+    value = Emitter(load).make(cpu.PrepackedOp, [load.base], old.type, layout=text)
+    value.name_hint = load.result.name_hint
+    dot.operands[index] = value
     for op in chain:
-        op.detach()
-        op.erase()
+        erase(op)

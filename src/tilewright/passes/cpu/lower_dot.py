@@ -38,7 +38,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
 from tilewright.targets import TargetInfo
@@ -85,18 +86,11 @@ def _lower(op: tile.DotOp, target: TargetInfo, simplified: Callable[[DotPlan], D
             (op.acc, plan.acc_type),
         )
     ]
-    dot = cpu.DotOp.create(
-        operands=operands,
-        result_types=[operands[2].type],
-        properties={"plan": StringAttr(str(plan))},
-        location=op.location,
-    )
-    insert_before(dot, op)
-    result = _converted(dot.result, tile.element_of(op.result), op)
+    dot = Emitter(op).make(cpu.DotOp, operands, operands[2].type, plan=StringAttr(str(plan)))
+    result = _converted(dot, tile.element_of(op.result), op)
     result.name_hint = op.result.name_hint
     op.result.replace_all_uses_with(result)
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _converted(value: SSAValue, element: Attribute, before: Operation) -> SSAValue:
@@ -108,11 +102,8 @@ def _converted(value: SSAValue, element: Attribute, before: Operation) -> SSAVal
         element, Float16Type | BFloat16Type
     ):
         value, source = _converted(value, f32, before), f32
-    kind = _conversion(source, element)
     result = tile.with_shape(element, tile.shape_of(value))
-    op = kind.create(operands=[value], result_types=[result], location=before.location)
-    insert_before(op, before)
-    return op.results[0]
+    return Emitter(before).make(_conversion(source, element), [value], result)
 
 
 def _conversion(source: Attribute, element: Attribute) -> type[Operation]:

@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before, position_of, rebuild, start_of
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.regions import without
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
@@ -282,13 +283,8 @@ class _Planner:
 
     def _memory(self, op: cpu.PrepackedOp, dot: Operation) -> SSAValue:
         """The memory that an operand stands in, as a buffer; `dot` is its only reader."""
-        buffer = cpu.BufferFromPtrOp.create(
-            operands=[op.pointer],
-            result_types=[cpu.BufferType(op.result.type, op.layout)],
-            location=op.location,
-        )
-        insert_before(buffer, dot)
-        return buffer.result
+        kind = cpu.BufferType(op.result.type, op.layout)
+        return Emitter(dot, op.location).make(cpu.BufferFromPtrOp, [op.pointer], kind)
 
     def _for(self, op: scf.ForOp) -> None:
         block = op.body.block

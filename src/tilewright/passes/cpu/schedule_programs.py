@@ -35,7 +35,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.nest.emit import Emitter
 from tilewright.targets import TargetInfo
@@ -62,23 +63,14 @@ def _schedule(function: func.FuncOp) -> None:
     emit = Emitter(entry, function.location)
     first, last = entry.args
     arguments = [
-        emit.add(
-            cpu.ArgumentOp.create(
-                result_types=[arg.type], properties={"index": IntegerAttr(i, i64)}
-            )
-        )
+        emit.make(cpu.ArgumentOp, (), arg.type, index=IntegerAttr(i, i64))
         for i, arg in enumerate(old.args)
     ]
     for arg, value in zip(old.args, arguments, strict=True):
         value.name_hint = arg.name_hint
         arg.replace_all_uses_with(value)
     grid = [
-        emit.add(
-            cpu.ArgumentOp.create(
-                result_types=[i64],
-                properties={"index": IntegerAttr(len(arguments) + axis, i64)},
-            )
-        )
+        emit.make(cpu.ArgumentOp, (), i64, index=IntegerAttr(len(arguments) + axis, i64))
         for axis in range(3)
     ]
     body, program, _, _ = emit.loop(first, last, 1, [])
@@ -130,19 +122,13 @@ def _replace(
     if isinstance(op, tile.ProgramIdOp):
         op.result.replace_all_uses_with(ids[op.axis.value.data])
     elif isinstance(op, tile.NumProgramsOp):
-        count = arith.TruncIOp.create(operands=[grid[op.axis.value.data]], result_types=[i32])
-        insert_before(count, op)
-        op.result.replace_all_uses_with(count.results[0])
+        count = Inserter(op).make(arith.TruncIOp, [grid[op.axis.value.data]], i32)
+        op.result.replace_all_uses_with(count)
     elif isinstance(op, tile.AssertOp):
-        true = arith.ConstantOp.create(result_types=[i1], properties={"value": IntegerAttr(-1, i1)})
-        failed = arith.XOrIOp.create(operands=[op.condition, true.results[0]], result_types=[i1])
-        fault = cpu.FaultIfOp.create(
-            operands=[failed.results[0], program],
-            properties={"site": IntegerAttr(len(asserts), i64)},
-            location=op.location,
-        )
-        for new in (true, failed, fault):
-            insert_before(new, op)
+        before = Inserter(op)
+        failed = before.binary(arith.XOrIOp, op.condition, before.constant(-1, i1))
+        site = {"site": IntegerAttr(len(asserts), i64)}
+        before.insert_op(cpu.FaultIfOp.create(operands=[failed, program], properties=site))
         asserts.append(_site(op))
     elif isinstance(op, tile.PrintOp):
         insert_before(_with_program(op, ids), op)
@@ -150,8 +136,7 @@ def _replace(
         pass
     else:
         return
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _with_program(op: tile.PrintOp, ids: dict[int, SSAValue]) -> tile.PrintOp:

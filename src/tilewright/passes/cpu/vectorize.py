@@ -29,6 +29,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
 from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
     batch_of,
@@ -127,12 +128,9 @@ class _Lowering:
 
     def _place(self, op: cpu.ScratchOp) -> None:
         kind = op.result.type
-        address = cpu.ScratchAddressOp.create(
-            result_types=[tile.PtrType(tile.element_of(kind.tile))],
-            properties={"offset": op.offset},
-        )
-        insert_before(address, op)
-        self.addresses[op.result] = address.result
+        pointer = tile.PtrType(tile.element_of(kind.tile))
+        address = Inserter(op).make(cpu.ScratchAddressOp, (), pointer, offset=op.offset)
+        self.addresses[op.result] = address
 
     def _scratch(self, kind: Any) -> SSAValue:
         """One more row-major buffer, for a tile of type `kind`."""
@@ -177,14 +175,11 @@ class _Lowering:
         ]
         ahead = self.ahead.get(op, [])
         segments = [1, 1, 1, *([1] * 4 if ahead else [0] * 4)]
-        inner.add(
-            cpu.CallMicrokernelOp.create(
-                operands=[*pointers, *ahead],
-                properties={
-                    "plan": op.plan,
-                    "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
-                },
-            )
+        inner.make(
+            cpu.CallMicrokernelOp,
+            [*pointers, *ahead],
+            plan=op.plan,
+            operandSegmentSizes=DenseArrayBase.from_list(i32, segments),
         )
         if batch > 1:
             inner.yield_values([])

@@ -7,6 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.edit import with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.folding.arithmetic import Rule
@@ -61,12 +62,7 @@ def equal_lanes(op: Operation, emitter: Emitter) -> SSAValue | None:
         return None
     if isinstance(op, tile.HintOp):
         return None
-    scalar = type(op).create(
-        operands=scalars,
-        result_types=[tile.element_of(result)],
-        properties=op.properties,
-        attributes=op.attributes,
-    )
+    scalar = with_operands(op, scalars, [tile.element_of(result)])
     return emitter.splat(emitter.insert(scalar), shape_of(result))
 
 
@@ -84,12 +80,7 @@ def load_once(op: Operation, emitter: Emitter) -> SSAValue | None:
     sources = [v.owner.source for v in op.operands if isinstance(v.owner, tile.SplatOp)]
     if len(sources) < len(op.operands):
         return None
-    scalar = tile.LoadOp.create(
-        operands=sources,
-        result_types=[tile.element_of(op.result)],
-        properties=op.properties,
-        attributes=op.attributes,
-    )
+    scalar = with_operands(op, sources, [tile.element_of(op.result)])
     return emitter.splat(emitter.insert(scalar), shape_of(op.result))
 
 

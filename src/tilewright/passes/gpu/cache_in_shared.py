@@ -187,7 +187,7 @@ def _write(load: _Marked, buffer: SSAValue) -> None:
     kind = _as_matrix(value.type)
     stage = load.stage(e)
     if kind != value.type:
-        value = e.insert(tile.ReshapeOp.create(operands=[value], result_types=[kind]))
+        value = e.make(tile.ReshapeOp, [value], kind)
     e.insert_op(gpu.LocalStoreOp.create(operands=[value, buffer, stage]))
 
 
@@ -195,9 +195,9 @@ def _read(load: _Marked, buffer: SSAValue) -> None:
     old = load.op.results[0]
     e = Emitter(load.op)
     kind = _as_matrix(old.type)
-    value = e.insert(gpu.LocalLoadOp.create(operands=[buffer, load.stage(e)], result_types=[kind]))
+    value = e.make(gpu.LocalLoadOp, [buffer, load.stage(e)], kind)
     if kind != old.type:
-        value = e.insert(tile.ReshapeOp.create(operands=[value], result_types=[old.type]))
+        value = e.make(tile.ReshapeOp, [value], old.type)
     value.name_hint = old.name_hint
     old.replace_all_uses_with(value)
     erase(load.op)

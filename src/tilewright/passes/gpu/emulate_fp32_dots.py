@@ -94,12 +94,11 @@ def _split(op: tile.DotOp) -> None:
     for i, j in products:
         if (i, j) == (0, 0):
             total = _numbers(emit, total, zeros)
-        total = emit.insert(
-            tile.DotOp.create(
-                operands=[left[i], right[j], total],
-                result_types=[op.result.type],
-                properties={"input_precision": StringAttr("tf32")},
-            )
+        total = emit.make(
+            tile.DotOp,
+            [left[i], right[j], total],
+            op.result.type,
+            input_precision=StringAttr("tf32"),
         )
     total = emit.insert(arith.AddfOp(op.acc, total))
     total.name_hint = op.result.name_hint
@@ -117,19 +116,17 @@ def _numbers(emit: Emitter, value: SSAValue, zeros: SSAValue) -> SSAValue:
         properties={"predicate": StringAttr("ord")},
     )
     is_number = emit.insert(ordered)
-    return emit.insert(
-        tile.SelectOp.create(operands=[is_number, value, zeros], result_types=[value.type])
-    )
+    return emit.make(tile.SelectOp, [is_number, value, zeros], value.type)
 
 
 def _tf32_parts(emit: Emitter, value: SSAValue, count: int) -> list[SSAValue]:
     """The upper bits, and what is left (of which tensor cores read the upper bits)."""
     shape = tile.shape_of(value)
     kind = tile.with_shape(i32, shape)
-    bits = emit.insert(tile.BitcastOp.create(operands=[value], result_types=[kind]))
+    bits = emit.make(tile.BitcastOp, [value], kind)
     mask = emit.splat(emit.constant(_TF32_BITS, i32), shape)
     kept = emit.insert(arith.AndIOp(bits, mask))
-    large = emit.insert(tile.BitcastOp.create(operands=[kept], result_types=[value.type]))
+    large = emit.make(tile.BitcastOp, [kept], value.type)
     return [large, emit.insert(arith.SubfOp(value, large))]
 
 

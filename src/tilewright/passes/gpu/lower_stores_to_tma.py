@@ -53,7 +53,6 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
     UnitAttr,
     i1,
@@ -186,13 +185,7 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
     emitter = Emitter(outer)
     inside = emitter.constant(SWIZZLE_ATOM_BYTES // store.whole.size - 1, i64)
     rest = emitter.binary(arith.AndIOp, scalar_of(store.tma_tile.extents[0], outer), inside)
-    aligned = emitter.insert(
-        tile.CmpIOp.create(
-            operands=[rest, emitter.constant(0, i64)],
-            result_types=[i1],
-            properties={"predicate": StringAttr("eq")},
-        )
-    )
+    aligned = emitter.compare("eq", rest, emitter.constant(0, i64))
     other = op.clone()
     branch = scf.IfOp.create(
         operands=[aligned],
@@ -350,13 +343,7 @@ class _Storer:
         """Tiles beside each other are disjoint where no row reaches the next one; else their stores have an order."""
         emitter, tma_tile = Emitter(self.op), self.store.tma_tile
         extent, pitch = (scalar_of(p, self.op) for p in (tma_tile.extents[0], tma_tile.pitches[0]))
-        overlap = emitter.insert(
-            tile.CmpIOp.create(
-                operands=[pitch, extent],
-                result_types=[i1],
-                properties={"predicate": StringAttr("slt")},
-            )
-        )
+        overlap = emitter.compare("slt", pitch, extent)
         wait = gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties={"complete": UnitAttr()}, location=self.op.location
         )

@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, uniform_constant
 from tilewright.passes.base import Pass
@@ -111,12 +111,6 @@ def _before_widening(
         operands = [op.condition, *(narrow if v is source else zeros for v in (op.lhs, op.rhs))]
     else:
         operands = [narrow]
-    copy = type(op).create(
-        operands=operands,
-        result_types=[tile.with_shape(kind, tile.shape_of(value))],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        location=op.location,
-    )
+    copy = with_operands(op, operands, [tile.with_shape(kind, tile.shape_of(value))])
     insert_before(copy, user)
     return copy.results[0]

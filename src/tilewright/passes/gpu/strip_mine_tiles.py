@@ -50,7 +50,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.edit import end_of, erase, with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
@@ -357,13 +357,7 @@ class _Writer:
         """Reduce the remaining strip-sized tiles."""
         for op in reductions:
             inputs, tiles = tiles[: len(op.inputs)], tiles[len(op.inputs) :]
-            new = tile.ReduceOp.create(
-                operands=inputs,
-                result_types=[r.type for r in op.results],
-                properties=dict(op.properties),
-                attributes=dict(op.attributes),
-                regions=[op.combine.clone()],
-            )
+            new = with_operands(op, inputs, [r.type for r in op.results], [op.combine.clone()])
             e.insert_op(new)
             new.location = op.location
             for old, result in zip(op.results, new.results, strict=True):
@@ -419,13 +413,9 @@ class _Chunk:
         if isinstance(op, tile.HintOp):
             return (self.rows[op.source],)
         sources = self.plan.sources(op) or ()
-        new = type(op).create(
-            operands=[self.rows[v] if v in sources else self._copy(e, v) for v in op.operands],
-            result_types=[self._type(r) for r in op.results],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-            regions=[region.clone() for region in op.regions],
-        )
+        operands = [self.rows[v] if v in sources else self._copy(e, v) for v in op.operands]
+        types, regions = [self._type(r) for r in op.results], [r.clone() for r in op.regions]
+        new = with_operands(op, operands, types, regions)
         e.insert_op(new)
         new.location = op.location
         if isinstance(new, VIEWS):

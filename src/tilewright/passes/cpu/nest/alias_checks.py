@@ -198,7 +198,7 @@ def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
         else:
             high = emit.plus(high, emit.largest(reach, 0))
             low = emit.plus(low, emit.smallest(reach, 0))
-    base = emit.add(tile.PtrToIntOp.create(operands=[access.base], result_types=[i64]))
+    base = emit.make(tile.PtrToIntOp, [access.base], i64)
     return (
         emit.plus(base, emit.times(low, size)),
         emit.plus(base, emit.times(high, size)),

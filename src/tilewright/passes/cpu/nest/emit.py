@@ -7,13 +7,12 @@ contain no index arithmetic that a later pass must fold.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -67,6 +66,17 @@ class Emitter:
         self.block.add_op(op)
         return op.results[0] if len(op.results) == 1 else op
 
+    def make(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue] = (),
+        result: Attribute | None = None,
+        **properties: Attribute,
+    ) -> Any:
+        """Append an operation of class `kind`; return its result, or the operation if it has none."""
+        types = [] if result is None else [result]
+        return self.add(kind.create(operands=operands, result_types=types, properties=properties))
+
     # ---- constants and index arithmetic ----
 
     def value(self, index: Index) -> SSAValue:
@@ -88,7 +98,7 @@ class Emitter:
             if isinstance(kind, IntegerType)
             else FloatAttr(float(value), kind)  # type: ignore[arg-type]
         )
-        result = self.add(arith.ConstantOp.create(result_types=[kind], properties={"value": attr}))
+        result = self.make(arith.ConstantOp, (), kind, value=attr)
         self._constants[key] = result
         return result
 
@@ -155,7 +165,7 @@ class Emitter:
     # ---- operations ----
 
     def binary(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.add(kind.create(operands=[a, b], result_types=[a.type]))
+        return self.make(kind, [a, b], a.type)
 
     def less(self, a: Index, b: Index) -> bool | SSAValue:
         return self.compare("slt", a, b)
@@ -166,13 +176,8 @@ class Emitter:
     def compare(self, predicate: str, a: Index, b: Index) -> bool | SSAValue:
         if isinstance(a, int) and isinstance(b, int):
             return {"slt": a < b, "sle": a <= b, "sge": a >= b, "eq": a == b}[predicate]
-        return self.add(
-            tile.CmpIOp.create(
-                operands=[self.value(a), self.value(b)],
-                result_types=[i1],
-                properties={"predicate": StringAttr(predicate)},
-            )
-        )
+        operands = [self.value(a), self.value(b)]
+        return self.make(tile.CmpIOp, operands, i1, predicate=StringAttr(predicate))
 
     def both(self, a: bool | SSAValue, b: bool | SSAValue) -> bool | SSAValue:
         """Logical and of scalar conditions, either of which may be known."""
@@ -194,19 +199,13 @@ class Emitter:
     def select(self, condition: bool | SSAValue, a: Index, b: Index) -> Index:
         if isinstance(condition, bool):
             return a if condition else b
-        return self.add(
-            tile.SelectOp.create(
-                operands=[condition, self.value(a), self.value(b)], result_types=[i64]
-            )
-        )
+        return self.make(tile.SelectOp, [condition, self.value(a), self.value(b)], i64)
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         """`value` in every lane; vectors pass unchanged."""
         if lanes == 1 or cpu.lanes_of(value) > 1:
             return value
-        return self.add(
-            cpu.SplatOp.create(operands=[value], result_types=[cpu.vector_of(value.type, lanes)])
-        )
+        return self.make(cpu.SplatOp, [value], cpu.vector_of(value.type, lanes))
 
     def truncated(self, index: Index, kind: Attribute) -> SSAValue:
         """A non-negative index as an integer of type `kind`."""
@@ -214,17 +213,13 @@ class Emitter:
             return self.constant(index, kind)
         if kind == i64:
             return index
-        return self.add(arith.TruncIOp.create(operands=[index], result_types=[kind]))
+        return self.make(arith.TruncIOp, [index], kind)
 
     def address(self, pointer: SSAValue, offset: Index) -> SSAValue:
         """`pointer + offset` elements."""
         if isinstance(offset, int) and offset == 0:
             return pointer
-        return self.add(
-            tile.AddPtrOp.create(
-                operands=[pointer, self.value(offset)], result_types=[pointer.type]
-            )
-        )
+        return self.make(tile.AddPtrOp, [pointer, self.value(offset)], pointer.type)
 
     # ---- control flow ----
 
@@ -239,9 +234,7 @@ class Emitter:
             result_types=[v.type for v in carried],
             regions=[Region(body)],
         )
-        if self.location is not None:
-            op.location = self.location
-        self.block.add_op(op)
+        self.add(op)
         return self.inside(body), body.args[0], list(body.args[1:]), op
 
     def branch(
@@ -253,17 +246,8 @@ class Emitter:
             result_types=result_types,
             regions=[Region(Block()), Region(Block())],
         )
-        if self.location is not None:
-            op.location = self.location
-        self.block.add_op(op)
-        return (
-            self.inside(op.true_region.block),
-            self.inside(op.false_region.block),
-            op,
-        )
+        self.add(op)
+        return self.inside(op.true_region.block), self.inside(op.false_region.block), op
 
     def yield_values(self, values: list[SSAValue]) -> None:
         self.block.add_op(scf.YieldOp.create(operands=values))
-
-
-__all__ = ["DenseArrayBase", "Emitter", "Index"]

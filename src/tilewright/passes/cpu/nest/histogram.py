@@ -25,20 +25,20 @@ def emit_histogram(
     counts = address(op.result)
     body, index, _, _ = emit.loop(0, bins, 1, [])
     zero = body.constant(0, i32)
-    body.add(tile.StoreOp.create(operands=[body.address(counts, index), zero]))
+    body.make(tile.StoreOp, [body.address(counts, index), zero])
     body.yield_values([])
     body, index, _, _ = emit.loop(0, elements, 1, [])
     value = _load(body, address(op.source), index)
     if value.type != i64:
-        value = body.add(arith.ExtSIOp.create(operands=[value], result_types=[i64]))
+        value = body.make(arith.ExtSIOp, [value], i64)
     counted = body.both(body.compare("sge", value, 0), body.less(value, bins))
     if op.mask is not None:
         counted = body.both(_load(body, address(op.mask), index), counted)
     inside, outside, _ = body.branch(body.condition(counted), [])
     place = inside.address(counts, value)
-    old = inside.add(tile.LoadOp.create(operands=[place], result_types=[i32], properties=_PLAIN))
+    old = inside.make(tile.LoadOp, [place], i32, **_PLAIN)
     more = inside.binary(arith.AddiOp, old, inside.constant(1, i32))
-    inside.add(tile.StoreOp.create(operands=[place, more]))
+    inside.make(tile.StoreOp, [place, more])
     inside.yield_values([])
     outside.yield_values([])
     body.yield_values([])
@@ -46,8 +46,4 @@ def emit_histogram(
 
 def _load(emit: Emitter, base: SSAValue, index: SSAValue) -> Any:
     pointer: Any = base.type
-    return emit.add(
-        tile.LoadOp.create(
-            operands=[emit.address(base, index)], result_types=[pointer.pointee], properties=_PLAIN
-        )
-    )
+    return emit.make(tile.LoadOp, [emit.address(base, index)], pointer.pointee, **_PLAIN)

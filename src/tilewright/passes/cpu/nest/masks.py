@@ -30,11 +30,7 @@ class Mask:
         bits = None if self.bits is None else emit.splat(self.bits, self.lanes)
         if self.count is None:
             return bits
-        counted = emit.add(
-            cpu.LaneMaskOp.create(
-                operands=[self.count], result_types=[cpu.vector_of(i1, self.lanes)]
-            )
-        )
+        counted = emit.make(cpu.LaneMaskOp, [self.count], cpu.vector_of(i1, self.lanes))
         return counted if bits is None else emit.binary(arith.AndIOp, counted, bits)
 
 

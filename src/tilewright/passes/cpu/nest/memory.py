@@ -80,11 +80,7 @@ def view_address(body: Body, op: View, at: Coordinates) -> Address:
                 offset = emit.plus(offset, emit.times(wrapped, stride))
             else:
                 uniform = False
-                lane = emit.add(
-                    cpu.IotaOp.create(
-                        operands=[position], result_types=[cpu.vector_of(i64, c.lanes)]
-                    )
-                )
+                lane = emit.make(cpu.IotaOp, [position], cpu.vector_of(i64, c.lanes))
                 wrapped = emit.binary(arith.RemUIOp, lane, emit.splat(size, c.lanes))
                 lane_offsets = _add_lanes(emit, lane_offsets, _scaled(emit, wrapped, stride))
         else:
@@ -100,7 +96,7 @@ def view_address(body: Body, op: View, at: Coordinates) -> Address:
 def _steps(emit: Emitter, lanes: int, stride: Index) -> SSAValue:
     """`0, stride, 2*stride, …`"""
     zero = emit.constant(0, i64)
-    lane = emit.add(cpu.IotaOp.create(operands=[zero], result_types=[cpu.vector_of(i64, lanes)]))
+    lane = emit.make(cpu.IotaOp, [zero], cpu.vector_of(i64, lanes))
     return _scaled(emit, lane, stride)
 
 
@@ -119,9 +115,7 @@ def _lane_pointers(emit: Emitter, base: SSAValue, address: Address, lanes: int) 
     pointer = emit.splat(emit.address(base, address.offset), lanes)
     if address.lane_offsets is None:
         return pointer
-    return emit.add(
-        tile.AddPtrOp.create(operands=[pointer, address.lane_offsets], result_types=[pointer.type])
-    )
+    return emit.make(tile.AddPtrOp, [pointer, address.lane_offsets], pointer.type)
 
 
 def load(body: Body, op: tile.LoadOp | tile.LoadViewOp, at: Coordinates) -> SSAValue:
@@ -148,20 +142,12 @@ def _gather(
     lanes: int,
 ) -> SSAValue:
     if lanes == 1:
-        return emit.add(
-            tile.LoadOp.create(
-                operands=_present(pointers, mask, other),
-                result_types=[element],
-                properties=_segments(1, mask, other),
-            )
+        return emit.make(
+            tile.LoadOp, _present(pointers, mask, other), element, **_segments(1, mask, other)
         )
     values = [None if v is None else emit.splat(v, lanes) for v in (pointers, mask, other)]
-    return emit.add(
-        cpu.GatherOp.create(
-            operands=_present(*values),
-            result_types=[cpu.vector_of(element, lanes)],
-            properties=_segments(1, mask, other),
-        )
+    return emit.make(
+        cpu.GatherOp, _present(*values), cpu.vector_of(element, lanes), **_segments(1, mask, other)
     )
 
 
@@ -283,12 +269,11 @@ def vector_load(
         return _gather(emit, emit.address(base, offset), mask, other, element, 1)
     properties = _segments(2, mask, None if mask is None else other)
     properties["alignment"] = IntegerAttr(alignment or element_bytes(element), i64)
-    return emit.add(
-        cpu.VectorLoadOp.create(
-            operands=_present(base, emit.value(offset), mask, None if mask is None else other),
-            result_types=[cpu.vector_of(element, lanes)],
-            properties=properties,
-        )
+    return emit.make(
+        cpu.VectorLoadOp,
+        _present(base, emit.value(offset), mask, None if mask is None else other),
+        cpu.vector_of(element, lanes),
+        **properties,
     )
 
 
@@ -327,10 +312,10 @@ def _scatter(
     emit: Emitter, pointers: SSAValue, value: SSAValue, mask: SSAValue | None, lanes: int
 ) -> None:
     if lanes == 1:
-        emit.add(tile.StoreOp.create(operands=_present(pointers, value, mask)))
+        emit.make(tile.StoreOp, _present(pointers, value, mask))
         return
     operands = [emit.splat(v, lanes) for v in _present(pointers, value, mask)]
-    emit.add(cpu.ScatterOp.create(operands=operands))
+    emit.make(cpu.ScatterOp, operands)
 
 
 def vector_store(

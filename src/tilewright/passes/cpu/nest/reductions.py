@@ -68,7 +68,7 @@ def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
         attr = IntegerAttr(int(value or 0), element)
     else:
         attr = FloatAttr(float(value or 0), element)  # type: ignore[arg-type]
-    scalar = emit.add(arith.ConstantOp.create(result_types=[element], properties={"value": attr}))
+    scalar = emit.make(arith.ConstantOp, (), element, value=attr)
     return [emit.splat(scalar, lanes)]
 
 
@@ -115,12 +115,11 @@ def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue
 
 
 def _slice(emit: Emitter, value: SSAValue, start: int, lanes: int) -> SSAValue:
-    return emit.add(
-        cpu.SliceOp.create(
-            operands=[value],
-            result_types=[cpu.vector_of(cpu.scalar_of(value), lanes)],
-            properties={"start": IntegerAttr(start, 64)},
-        )
+    return emit.make(
+        cpu.SliceOp,
+        [value],
+        cpu.vector_of(cpu.scalar_of(value), lanes),
+        start=IntegerAttr(start, 64),
     )
 
 
@@ -135,9 +134,9 @@ def repeated(emit: Emitter, op: AxisOp, values: list[SSAValue], times: SSAValue)
     if isinstance(element, IntegerType):
         factor = times
         if element.width.data < 64:
-            factor = emit.add(arith.TruncIOp.create(operands=[times], result_types=[element]))
+            factor = emit.make(arith.TruncIOp, [times], element)
         product: type[Operation] = arith.MuliOp
     else:
-        factor = emit.add(arith.SIToFPOp.create(operands=[times], result_types=[element]))
+        factor = emit.make(arith.SIToFPOp, [times], element)
         product = arith.MulfOp
     return [emit.binary(product, value, emit.splat(factor, cpu.lanes_of(value)))]

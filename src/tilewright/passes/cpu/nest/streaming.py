@@ -110,12 +110,8 @@ def _programs(emit: Emitter) -> SSAValue:
     """How many programs the launch has."""
     total: SSAValue | None = None
     for axis in range(3):
-        count = emit.add(
-            tile.NumProgramsOp.create(
-                result_types=[i32], properties={"axis": IntegerAttr(axis, i32)}
-            )
-        )
-        wide = emit.add(arith.ExtSIOp.create(operands=[count], result_types=[i64]))
+        count = emit.make(tile.NumProgramsOp, (), i32, axis=IntegerAttr(axis, i32))
+        wide = emit.make(arith.ExtSIOp, [count], i64)
         total = wide if total is None else emit.binary(arith.MuliOp, total, wide)
     assert total is not None
     return total
@@ -123,6 +119,6 @@ def _programs(emit: Emitter) -> SSAValue:
 
 def _begins_line(emit: Emitter, store: tile.StoreViewOp) -> bool | SSAValue:
     """Whether the first element is at a multiple of a cache line."""
-    address = emit.add(tile.PtrToIntOp.create(operands=[store.base], result_types=[i64]))
+    address = emit.make(tile.PtrToIntOp, [store.base], i64)
     within = emit.binary(arith.AndIOp, address, emit.constant(LINE_BYTES - 1, i64))
     return emit.compare("eq", within, 0)

@@ -230,7 +230,7 @@ def _arange(body: Body, op: tile.ArangeOp, value: SSAValue, at: Coordinates) -> 
     base = emit.truncated(emit.plus(c.base, op.start.value.data), kind)
     if c.lanes == 1:
         return base
-    return emit.add(cpu.IotaOp.create(operands=[base], result_types=[cpu.vector_of(kind, c.lanes)]))
+    return emit.make(cpu.IotaOp, [base], cpu.vector_of(kind, c.lanes))
 
 
 def _broadcast(body: Body, op: tile.BroadcastOp, _: SSAValue, at: Coordinates) -> SSAValue:
@@ -293,7 +293,7 @@ def _gather(body: Body, op: tile.GatherOp, _: SSAValue, at: Coordinates) -> SSAV
     axis = op.axis.value.data
     index = body.at(op.index, at)
     if isinstance(index.type, IntegerType) and index.type != i64:
-        index = body.emit.add(arith.ExtSIOp.create(operands=[index], result_types=[i64]))
+        index = body.emit.make(arith.ExtSIOp, [index], i64)
     source = list(at)
     source[axis] = Coordinate(index)
     return body.at(op.source, tuple(source))
@@ -305,9 +305,7 @@ def _choose(body: Body, condition: bool | SSAValue, a: SSAValue, b: SSAValue) ->
     lanes = max(cpu.lanes_of(a), cpu.lanes_of(b))
     emit = body.emit
     a, b = emit.splat(a, lanes), emit.splat(b, lanes)
-    return emit.add(
-        tile.SelectOp.create(operands=[emit.splat(condition, lanes), a, b], result_types=[a.type])
-    )
+    return emit.make(tile.SelectOp, [emit.splat(condition, lanes), a, b], a.type)
 
 
 SHAPES: dict[type[Operation], Callable[[Body, Any, SSAValue, Coordinates], SSAValue]] = {

@@ -6,7 +6,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.gpu.assign_layouts import source_layout
 
@@ -30,13 +30,8 @@ def remake(value: SSAValue, layout: Layout, before: Operation) -> SSAValue:
     if not tile.is_tile(value) or gpu.layout_of(value) == layout or isinstance(op, Block):
         return value
     wanted = _operand_layout(op, layout) or layout
-    copy = type(op).create(
-        operands=[remake(v, wanted, before) for v in op.operands],
-        result_types=[gpu.laid_out(tile.element_of(value), layout)],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        location=op.location,
-    )
+    operands = [remake(v, wanted, before) for v in op.operands]
+    copy = with_operands(op, operands, [gpu.laid_out(tile.element_of(value), layout)])
     insert_before(copy, before)
     return copy.results[0]
 

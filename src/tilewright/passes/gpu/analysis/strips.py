@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.ranges import are_disjoint
@@ -128,12 +128,8 @@ def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAV
             copy = inner.clone()
             mapping[inner.result] = e.splat(e.insert(copy), shape)
             continue
-        copy = type(inner).create(
-            operands=[spread(v) for v in inner.operands],
-            result_types=[tile.with_shape(tile.element_of(r), shape) for r in inner.results],
-            properties=dict(inner.properties),
-            attributes=dict(inner.attributes),
-        )
+        types = [tile.with_shape(tile.element_of(r), shape) for r in inner.results]
+        copy = with_operands(inner, [spread(v) for v in inner.operands], types)
         e.insert_op(copy)
         mapping.update(zip(inner.results, copy.results, strict=True))
     return []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import StringAttr, i1, i64
+from xdsl.dialects.builtin import i1, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -109,7 +109,7 @@ def _overlap(one: TmaTile, other: TmaTile, emitter: Emitter) -> SSAValue:
 
 def _bytes(one: TmaTile, emitter: Emitter) -> tuple[SSAValue, SSAValue]:
     """Emit the addresses of the first byte of an array and of the byte after its last."""
-    start = emitter.insert(tile.PtrToIntOp.create(operands=[one.root], result_types=[i64]))
+    start = emitter.make(tile.PtrToIntOp, [one.root], i64)
     width, *extents = (scalar_of(e, emitter.anchor) for e in one.extents)
     count, unit = width, emitter.constant(1)
     for extent, pitch in zip(extents, one.pitches, strict=True):
@@ -124,8 +124,4 @@ def _bytes(one: TmaTile, emitter: Emitter) -> tuple[SSAValue, SSAValue]:
 
 
 def _below(a: SSAValue, b: SSAValue, emitter: Emitter) -> SSAValue:
-    return emitter.insert(
-        tile.CmpIOp.create(
-            operands=[a, b], result_types=[i1], properties={"predicate": StringAttr("ult")}
-        )
-    )
+    return emitter.compare("ult", a, b)

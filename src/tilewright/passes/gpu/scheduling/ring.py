@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile
 from tilewright.passes.gpu.scheduling.graph import CopyGroup
 
@@ -47,45 +47,30 @@ class Ring:
 def barriers(stages: int, arrivals: int | None, before: Operation) -> SSAValue:
     """Memory barriers, one per stage: of bytes, or of the arrivals of that many warps."""
     count = {"arrival_count": IntegerAttr(arrivals, i32)} if arrivals is not None else {}
-    op = gpu.MbarrierInitOp.create(
-        result_types=[gpu.MbarriersType(IntAttr(stages))], properties=dict(count)
-    )
-    insert_before(op, before)
-    return op.result
+    kind = gpu.MbarriersType(IntAttr(stages))
+    return Emitter(before).make(gpu.MbarrierInitOp, (), kind, **count)
 
 
 def constant(number: int, before: Operation) -> SSAValue:
     """An i32."""
-    op = arith.ConstantOp(IntegerAttr(number, i32))
-    insert_before(op, before)
-    return op.result
+    return Emitter(before).constant(number, i32)
 
 
 def true(before: Operation) -> SSAValue:
     """An i1."""
-    op = arith.ConstantOp(IntegerAttr(1, i1))
-    insert_before(op, before)
-    return op.result
+    return Emitter(before).constant(1, i1)
 
 
 def compare(predicate: str, a: SSAValue, b: SSAValue, before: Operation) -> SSAValue:
     """`a predicate b` of two integers."""
-    op = tile.CmpIOp.create(
-        operands=[a, b], result_types=[i1], properties={"predicate": StringAttr(predicate)}
-    )
-    insert_before(op, before)
-    return op.result
+    return Emitter(before).compare(predicate, a, b)
 
 
 def advance(at: Position, stages: int, before: Operation) -> Position:
     """The position one iteration later."""
-    zero, one, count = (constant(n, before) for n in (0, 1, stages))
-    plus, other = arith.AddiOp(at.stage, one), arith.XOrIOp(at.phase, one)
-    for op in (plus, other):
-        insert_before(op, before)
-    wraps = compare("eq", plus.result, count, before)
-    stage = tile.SelectOp.create(operands=[wraps, zero, plus.result], result_types=[i32])
-    phase = tile.SelectOp.create(operands=[wraps, other.result, at.phase], result_types=[i32])
-    for op in (stage, phase):
-        insert_before(op, before)
-    return Position(stage.result, phase.result)
+    emitter = Emitter(before)
+    zero, one, count = (emitter.constant(n, i32) for n in (0, 1, stages))
+    plus = emitter.binary(arith.AddiOp, at.stage, one)
+    other = emitter.binary(arith.XOrIOp, at.phase, one)
+    wraps = emitter.compare("eq", plus, count)
+    return Position(emitter.select(wraps, zero, plus), emitter.select(wraps, other, at.phase))
