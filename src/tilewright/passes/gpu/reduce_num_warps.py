@@ -4,7 +4,8 @@
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
 reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
-warps, which keep an SM's schedulers busy without help, need twice that.
+warps, which keep an SM's schedulers busy without help, need twice that. Where accesses take fewer elements at once on
+average (gathers, strides), every thread has as many as those take.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
@@ -35,13 +36,18 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
+from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.gpu.analysis.accesses import accessed, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import TargetInfo
 
 _LANES = 32
+_VIEWS = tile.LoadViewOp | tile.StoreViewOp
+_ACCESSES = _VIEWS | tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 
 
 @dataclass(frozen=True)
@@ -58,12 +64,25 @@ class ReduceNumWarps(Pass):
         for function in functions_of(module):
             largest = _largest_tile(function)
             warps = warps_of(function)
+            wanted = min(self.elements_per_thread, _mean_run(function))
             while largest and warps > max(1, num_ctas_of(function)):
-                share = self.elements_per_thread * (2 if warps > self.schedulers_per_sm else 1)
+                share = wanted * (2 if warps > self.schedulers_per_sm else 1)
                 if largest >= _LANES * warps * share:
                     break
                 warps //= 2
             function.attributes[WARPS] = IntegerAttr(warps, i32)
+
+
+def _mean_run(function: FuncOp) -> int:
+    """Elements that accesses to memory take at once on average: gathers and strided accesses one each, whoever does them,
+    so that more of them per thread only wait for each other."""
+    known = Facts(address_arithmetic(function))
+    runs = [
+        run_length(op, known) if isinstance(op, _VIEWS) and contiguous_dim(op) is not None else 1
+        for op in function.walk()
+        if isinstance(op, _ACCESSES) and tile.is_tile(accessed(op))
+    ]
+    return max(1, sum(runs) // len(runs)) if runs else _LANES
 
 
 def _largest_tile(function: FuncOp) -> int:

@@ -133,9 +133,8 @@ class GatherLayouts:
         preferred = {op: self._preferred(op) for op in _connected(gather)}
         run, layout = self._common(preferred)
         for op, own in preferred.items():
-            narrow = (own[0] < run and own[0] * _size(op) < WIDEST) or (
-                is_memory_reduction(op) and own[0] != run
-            )
+            narrow = own[0] < run and own[0] * _size(op) < WIDEST
+            narrow = narrow or (own[0] != run and _adds_vectors(op, own[0]))
             self.accesses[op] = own[1] if is_scatter(op) and narrow else layout
         for op in sorted(preferred, key=lambda op: not is_scatter(op)):  # scatters compute first
             if is_gather(op):
@@ -156,7 +155,7 @@ class GatherLayouts:
         widest = max(preferred.values(), key=lambda found: found[0])
         for op, own in preferred.items():
             kept = own[0] * min(_size(other) for other in preferred)
-            if is_memory_reduction(op) and own[0] * _size(op) == WIDEST and kept >= WIDEST // 2:
+            if _adds_vectors(op, own[0]) and kept >= WIDEST // 2:
                 return own
         return widest
 
@@ -195,6 +194,11 @@ class GatherLayouts:
             if is_pure_elementwise(op):
                 self.addresses[current] = layout
                 pending += op.operands
+
+
+def _adds_vectors(op: Operation, run: int) -> bool:
+    """Whether an access adds `run` elements to memory with one instruction, and no more can be."""
+    return is_memory_reduction(op) and run * _size(op) == WIDEST
 
 
 def _size(op: Operation) -> int:
