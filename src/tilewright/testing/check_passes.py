@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.errors import InternalError, LaunchError, SourceLocation
-from tilewright.interpreter.executor import run_module
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.interface import innermost
@@ -47,6 +46,8 @@ def check_passes(
     Returns the steps in order. Raises InternalError, which names the first step after which
     results differ: that step is miscompiled.
     """
+    from tilewright.interpreter.executor import run_module
+
     launch = _Launch(kernel, args, constants)
     module = launch.module()
     backend = registry.get("cpu")

@@ -58,6 +58,21 @@ def entry_points() -> dict[str, dict[str, str]]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
 
 
+def test_install_does_not_load_the_compiler(tmp_path):
+    """Compile workers load it; a process whose kernels are cached needs none."""
+    run(
+        tmp_path,
+        """
+        import sys
+        from tilewright.integrations import inductor
+        inductor.install()
+        import tilewright.integrations.inductor.kernels
+        loaded = {"xdsl", "llvmlite", "tilewright.frontend", "tilewright.runtime.export"}
+        assert not loaded & sys.modules.keys(), loaded & sys.modules.keys()
+        """,
+    )
+
+
 def test_entry_points_name_functions():
     found = entry_points()
     assert set(found) == {"torch.backends", "torch_dynamo_backends"}

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
-from tilewright.integrations.inductor import aoti, bundles
+from tilewright.integrations.inductor import bundles
 from tilewright.runtime import compiled as native
 from tilewright.runtime import options as launch_options
 from tilewright.targets import TargetInfo
@@ -109,7 +109,11 @@ class CompiledKernel:
     @property
     def asm(self) -> Mapping[str, Any]:
         """Texts by stage; "cubin", "so" and "launcher.so" give bytes."""
-        return self.loaded.asm if self.machine.is_gpu else aoti.Stages(self)
+        if self.machine.is_gpu:
+            return self.loaded.asm
+        from tilewright.integrations.inductor import aoti
+
+        return aoti.Stages(self)
 
     @property
     def n_regs(self) -> int:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Options
 from tilewright.errors import TilewrightError
 from tilewright.integrations.inductor.replacements import Replacement
@@ -107,6 +106,8 @@ def written_tensors(
         except TilewrightError:
             return None
     try:
+        from tilewright.backends.arguments import launch_arguments
+
         found = launch_arguments(build_ir(kernel, signature, Options()))
     except TilewrightError:
         return None
