@@ -10,41 +10,10 @@ Three levels share it, each made by one pass:
 
 from __future__ import annotations
 
-from typing import Any, cast
+from xdsl.ir import ParametrizedAttribute, TypeAttribute
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    VectorType,
-    i1,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_attr_definition,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.traits import IsTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
-
-from tilewright.dialects.tile import PtrType
-from tilewright.dialects.tile.base import fast_operand_segments
+from tilewright.dialects.irdl import *
+from tilewright.dialects.tile import PtrType, ints
 
 
 @irdl_attr_definition
@@ -62,13 +31,8 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 # ---- level 1: groups --------------------------------------------------------------------------------
 
 
-class _PureOp(IRDLOperation):
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-
-
-@irdl_op_definition
-class FusionGroupOp(IRDLOperation):
+@operation
+class FusionGroupOp(Op):
     """Tile operations over one iteration space, executed as one loop nest.
 
     The region sees values defined above the group. Results are scalars (full reductions) or, until
@@ -79,27 +43,25 @@ class FusionGroupOp(IRDLOperation):
     iteration_space = prop_def(DenseArrayBase)
     results_ = var_result_def()
     body = region_def("single_block")
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "(`->` type($results_)^)? attr-dict-with-keyword $body"
 
     @property
     def extents(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in cast(Any, self.iteration_space).get_values())
+        return ints(self.iteration_space)
 
 
-@irdl_op_definition
-class YieldOp(IRDLOperation):
+@operation
+class YieldOp(Op):
     """Ends a group; its operands are the group's results."""
 
     name = "cpu.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
 
-@irdl_op_definition
-class DotOp(_PureOp):
+@operation
+class DotOp(PureOp):
     """`tile.dot` with a decided kernel: operands already have the packed element types.
 
     `plan` is the text of a `passes.cpu.dot_plan.DotPlan`.
@@ -117,8 +79,8 @@ class DotOp(_PureOp):
     )
 
 
-@irdl_op_definition
-class PrepackedOp(IRDLOperation):
+@operation
+class PrepackedOp(Op):
     """A tile that a dot reads where it stands in memory: from `pointer` on, in `layout`.
 
     `layout` is the text of a `passes.cpu.dot_plan.BufferLayout` with `in_place`. Nothing writes that memory
@@ -129,15 +91,14 @@ class PrepackedOp(IRDLOperation):
     pointer = operand_def(PtrType)
     layout = prop_def(StringAttr)
     result = result_def(TensorType)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$pointer `layout` $layout attr-dict `:` type($pointer) `to` type($result)"
 
 
 # ---- level 2: scratch -------------------------------------------------------------------------------
 
 
-@irdl_op_definition
-class ScratchOp(_PureOp):
+@operation
+class ScratchOp(PureOp):
     """A per-thread buffer; `offset` is its byte offset in the thread's scratch, -1 until planned."""
 
     name = "cpu.scratch"
@@ -146,41 +107,38 @@ class ScratchOp(_PureOp):
     assembly_format = "`at` $offset attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class BufferFromPtrOp(IRDLOperation):
+@operation
+class BufferFromPtrOp(Op):
     """Memory from `pointer` on as a buffer that is only read."""
 
     name = "cpu.buffer_from_ptr"
     pointer = operand_def(PtrType)
     result = result_def(BufferType)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
 
-@irdl_op_definition
-class ReadOp(IRDLOperation):
+@operation
+class ReadOp(Op):
     """The tile that a buffer holds now."""
 
     name = "cpu.read"
     buffer = operand_def(BufferType)
     result = result_def(TensorType)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$buffer attr-dict `:` type($buffer) `to` type($result)"
 
 
-@irdl_op_definition
-class WriteOp(IRDLOperation):
+@operation
+class WriteOp(Op):
     """Put a tile into a buffer."""
 
     name = "cpu.write"
     value = operand_def(TensorType)
     buffer = operand_def(BufferType)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)"
 
 
-@irdl_op_definition
-class BufferDotOp(IRDLOperation):
+@operation
+class BufferDotOp(Op):
     """`acc += lhs @ rhs` on buffers, in place."""
 
     name = "cpu.buffer_dot"
@@ -188,30 +146,27 @@ class BufferDotOp(IRDLOperation):
     rhs = operand_def(BufferType)
     acc = operand_def(BufferType)
     plan = prop_def(StringAttr)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$lhs `,` $rhs `,` $acc `plan` $plan attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)"
     )
 
 
-@fast_operand_segments
-@irdl_op_definition
-class HistogramBuffersOp(IRDLOperation):
+@operation
+class HistogramBuffersOp(SegmentedOp):
     """`tile.histogram` on rank-1 buffers."""
 
     name = "cpu.histogram_buffers"
     source = operand_def(BufferType)
     mask = opt_operand_def(BufferType)
     result = operand_def(BufferType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = "$source (`mask` $mask^ `:` type($mask))? `,` $result attr-dict `:` type($source) `,` type($result)"
 
 
 # ---- level 3: vectors -------------------------------------------------------------------------------
 
 
-@irdl_op_definition
-class ScratchAddressOp(_PureOp):
+@operation
+class ScratchAddressOp(PureOp):
     """Address of byte `offset` in the running thread's scratch; a multiple of 64."""
 
     name = "cpu.scratch_address"
@@ -220,8 +175,8 @@ class ScratchAddressOp(_PureOp):
     assembly_format = "$offset attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class SplatOp(_PureOp):
+@operation
+class SplatOp(PureOp):
     """A vector whose lanes are all the scalar."""
 
     name = "cpu.splat"
@@ -230,8 +185,8 @@ class SplatOp(_PureOp):
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
-@irdl_op_definition
-class IotaOp(_PureOp):
+@operation
+class IotaOp(PureOp):
     """`base, base+1, …`: one lane each."""
 
     name = "cpu.iota"
@@ -240,8 +195,8 @@ class IotaOp(_PureOp):
     assembly_format = "$base attr-dict `:` type($base) `to` type($result)"
 
 
-@irdl_op_definition
-class LaneMaskOp(_PureOp):
+@operation
+class LaneMaskOp(PureOp):
     """Lanes `0 … count-1` are true; a negative count gives none, a large one all."""
 
     name = "cpu.lane_mask"
@@ -250,9 +205,8 @@ class LaneMaskOp(_PureOp):
     assembly_format = "$count attr-dict `:` type($result)"
 
 
-@fast_operand_segments
-@irdl_op_definition
-class VectorLoadOp(IRDLOperation):
+@operation
+class VectorLoadOp(SegmentedOp):
     """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
     `other` (a vector or scalar; 0 when absent). `alignment` is in bytes. `prefetch_distance` fetches the lines
     so many bytes further into the cache."""
@@ -265,15 +219,14 @@ class VectorLoadOp(IRDLOperation):
     alignment = prop_def(IntegerAttr)
     prefetch_distance = opt_prop_def(IntegerAttr)
     result = result_def(VectorType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$pointer `[` $offset `]` (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))?"
         " attr-dict `:` type($pointer) `to` type($result)"
     )
 
 
-@irdl_op_definition
-class VectorStoreOp(IRDLOperation):
+@operation
+class VectorStoreOp(Op):
     """Contiguous lanes to `pointer + offset` (elements); past the caches if `nontemporal`, which takes no mask."""
 
     name = "cpu.vector_store"
@@ -283,16 +236,14 @@ class VectorStoreOp(IRDLOperation):
     mask = opt_operand_def()
     alignment = prop_def(IntegerAttr)
     nontemporal = opt_prop_def(IntegerAttr)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$pointer `[` $offset `]` `,` $value (`mask` $mask^ `:` type($mask))?"
         " attr-dict `:` type($pointer) `,` type($value)"
     )
 
 
-@fast_operand_segments
-@irdl_op_definition
-class GatherOp(IRDLOperation):
+@operation
+class GatherOp(SegmentedOp):
     """Lane i from `pointers[i]`; `other` as in `cpu.vector_load`."""
 
     name = "cpu.gather"
@@ -300,27 +251,25 @@ class GatherOp(IRDLOperation):
     mask = opt_operand_def()
     other = opt_operand_def()
     result = result_def(VectorType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$pointers (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))?"
         " attr-dict `:` type($pointers) `to` type($result)"
     )
 
 
-@irdl_op_definition
-class ScatterOp(IRDLOperation):
+@operation
+class ScatterOp(Op):
     """Lane i to `pointers[i]`, lower lanes first."""
 
     name = "cpu.scatter"
     pointers = operand_def(VectorType)
     value = operand_def(VectorType)
     mask = opt_operand_def()
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$pointers `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointers) `,` type($value)"
 
 
-@irdl_op_definition
-class SliceOp(_PureOp):
+@operation
+class SliceOp(PureOp):
     """Lanes `start … start+n-1` of a vector; a scalar when the result type is one."""
 
     name = "cpu.slice"
@@ -330,8 +279,8 @@ class SliceOp(_PureOp):
     assembly_format = "$source `[` $start `]` attr-dict `:` type($source) `to` type($result)"
 
 
-@irdl_op_definition
-class FromElementsOp(_PureOp):
+@operation
+class FromElementsOp(PureOp):
     """Scalars as the lanes of a vector."""
 
     name = "cpu.from_elements"
@@ -340,8 +289,8 @@ class FromElementsOp(_PureOp):
     assembly_format = "$values attr-dict `:` type($values) `to` type($result)"
 
 
-@irdl_op_definition
-class TransposeOp(_PureOp):
+@operation
+class TransposeOp(PureOp):
     """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""
 
     name = "cpu.transpose"
@@ -356,9 +305,8 @@ class TransposeOp(_PureOp):
             raise VerifyException(f"cpu.transpose: {count} vectors do not form a square matrix")
 
 
-@fast_operand_segments
-@irdl_op_definition
-class CallMicrokernelOp(IRDLOperation):
+@operation
+class CallMicrokernelOp(SegmentedOp):
     """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses, or
     those of operands that the plan has in place.
 
@@ -375,7 +323,6 @@ class CallMicrokernelOp(IRDLOperation):
     next_rhs = opt_operand_def(PtrType)
     next_rhs_stride = opt_operand_def(i64)
     plan = prop_def(StringAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$lhs `,` $rhs `,` $acc (`next_lhs` $next_lhs^ `,` $next_lhs_stride `:` type($next_lhs))?"
         " (`next_rhs` $next_rhs^ `,` $next_rhs_stride `:` type($next_rhs))? `plan` $plan attr-dict"
@@ -383,21 +330,19 @@ class CallMicrokernelOp(IRDLOperation):
     )
 
 
-@irdl_op_definition
-class FaultIfOp(IRDLOperation):
+@operation
+class FaultIfOp(Op):
     """Record a fault of assertion `site` for this program when the scalar is true."""
 
     name = "cpu.fault_if"
     condition = operand_def(i1)
     program = operand_def(i64)
     site = prop_def(IntegerAttr)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$condition `,` $program `site` $site attr-dict"
 
 
-@fast_operand_segments
-@irdl_op_definition
-class CheckBoundsOp(IRDLOperation):
+@operation
+class CheckBoundsOp(SegmentedOp):
     """Record a fault of access `site` for `program`, and end the thread's work, unless all enabled
     lanes lie inside one of the `ranges`: pairs of the address of a first byte and a number of bytes.
 
@@ -414,15 +359,14 @@ class CheckBoundsOp(IRDLOperation):
     lanes = prop_def(IntegerAttr)
     element_bytes = prop_def(IntegerAttr)
     site = prop_def(IntegerAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$pointer (`[` $offset^ `]`)? (`mask` $mask^ `:` type($mask))? `program` $program"
         " (`ranges` `(` $ranges^ `)`)? attr-dict `:` type($pointer)"
     )
 
 
-@irdl_op_definition
-class ArgumentOp(_PureOp):
+@operation
+class ArgumentOp(PureOp):
     """Slot `index` of the launch arguments (`docs/architecture.md`, native kernel ABI)."""
 
     name = "cpu.argument"
@@ -457,11 +401,3 @@ Cpu = Dialect(
     ],
     [BufferType],
 )  # fmt: skip
-
-__all__ = [
-    "ArgumentOp", "BoolAttr", "BufferDotOp", "BufferFromPtrOp", "BufferType", "CallMicrokernelOp", "CheckBoundsOp",
-    "Cpu", "DotOp", "FaultIfOp", "FromElementsOp", "FusionGroupOp", "GatherOp", "HistogramBuffersOp", "IotaOp",
-    "LaneMaskOp", "PrepackedOp", "ReadOp", "ScatterOp", "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp",
-    "TransposeOp", "VectorLoadOp", "VectorStoreOp", "VerifyException", "WriteOp", "YieldOp", "i32", "lanes_of",
-    "scalar_of", "vector_of",
-]  # fmt: skip

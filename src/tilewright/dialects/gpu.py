@@ -11,42 +11,14 @@ from __future__ import annotations
 import functools
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i1,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
-from xdsl.traits import NoTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
-
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
 from tilewright.dialects.gpu_tensor_maps import EncodeTensorMapOp as EncodeTensorMapOp
 from tilewright.dialects.gpu_tensor_maps import ProxyFenceOp as ProxyFenceOp
 from tilewright.dialects.gpu_types import MbarriersType as MbarriersType
 from tilewright.dialects.gpu_types import SharedType as SharedType
-from tilewright.dialects.tile.base import fast_operand_segments, require, same_shape
+from tilewright.dialects.irdl import *
+from tilewright.dialects.tile.base import require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
 from tilewright.dialects.tile.layout_verification import same_layout
 from tilewright.layouts import Layout
@@ -64,14 +36,13 @@ def laid_out(element: Attribute, layout: Layout) -> Attribute:
     return TensorType(element, layout.shape, StringAttr(str(layout)))
 
 
-@irdl_op_definition
-class ConvertLayoutOp(IRDLOperation):
+@operation
+class ConvertLayoutOp(PureOp):
     """The tile in another layout: moves elements between registers, lanes, or through shared memory."""
 
     name = "gpu.convert_layout"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -84,24 +55,22 @@ class ConvertLayoutOp(IRDLOperation):
             same_layout(self, value)
 
 
-@irdl_op_definition
-class ExtractSliceOp(IRDLOperation):
+@operation
+class ExtractSliceOp(PureOp):
     """The slice of a tile that begins at `start`: a subset of the registers of every thread (`Layout.subtile`)."""
 
     name = "gpu.extract_slice"
     source = operand_def(TensorType)
     start = prop_def(DenseArrayBase)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         rules.verify_part(self)
 
 
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
+@operation
+class BarrierOp(Op):
     """Synchronize all threads of the program; writes before the barrier are visible after it."""
 
     name = "gpu.barrier"
@@ -124,8 +93,8 @@ def shared_layout_of(value: SSAValue) -> SharedLayout:
     return parse_shared(kind.layout.data)
 
 
-@irdl_op_definition
-class LocalAllocOp(IRDLOperation):
+@operation
+class LocalAllocOp(Op):
     """Allocate a buffer in shared memory; its contents are undefined until written."""
 
     name = "gpu.local_alloc"
@@ -133,8 +102,8 @@ class LocalAllocOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class LocalDeallocOp(IRDLOperation):
+@operation
+class LocalDeallocOp(Op):
     """Free the buffers. Their shared memory may be reused after the next `gpu.barrier`."""
 
     name = "gpu.local_dealloc"
@@ -142,22 +111,21 @@ class LocalDeallocOp(IRDLOperation):
     assembly_format = "$buffers attr-dict `:` type($buffers)"
 
 
-@irdl_op_definition
-class MemdescTransOp(IRDLOperation):
+@operation
+class MemdescTransOp(PureOp):
     """A buffer as the transposed tiles: the same bytes, contiguous along the other dimension."""
 
     name = "gpu.memdesc_trans"
     source = operand_def(SharedType)
     result = result_def(SharedType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         rules.verify_memdesc_trans(self)
 
 
-@irdl_op_definition
-class LocalStoreOp(IRDLOperation):
+@operation
+class LocalStoreOp(Op):
     """Write a tile to stage `stage` of a buffer; visible to other threads after a `gpu.barrier`."""
 
     name = "gpu.local_store"
@@ -172,8 +140,8 @@ class LocalStoreOp(IRDLOperation):
         rules.verify_moved(self, self.source, self.buffer)
 
 
-@irdl_op_definition
-class LocalTransposeOp(IRDLOperation):
+@operation
+class LocalTransposeOp(Op):
     """Copy stage `source_stage` of a buffer to stage `stage` of one that is contiguous along the other dimension.
 
     The result is visible to other threads after a `gpu.barrier`.
@@ -193,8 +161,8 @@ class LocalTransposeOp(IRDLOperation):
         rules.verify_turn(self)
 
 
-@irdl_op_definition
-class LocalLoadOp(IRDLOperation):
+@operation
+class LocalLoadOp(Op):
     """Read stage `stage` of a buffer into registers."""
 
     name = "gpu.local_load"
@@ -207,9 +175,8 @@ class LocalLoadOp(IRDLOperation):
         rules.verify_moved(self, self.result, self.buffer)
 
 
-@fast_operand_segments
-@irdl_op_definition
-class AsyncCopyOp(IRDLOperation):
+@operation
+class AsyncCopyOp(SegmentedOp):
     """Issue the copy of a structured access to stage `stage` of a buffer, if `pred`.
 
     The first operands are those of `tile.load_view`, in the thread layout `layout`; elements beyond a limit or masked off
@@ -231,7 +198,6 @@ class AsyncCopyOp(IRDLOperation):
     kinds = prop_def(ArrayAttr[StringAttr])
     limited = prop_def(DenseArrayBase)
     layout = prop_def(StringAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
         " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
@@ -242,16 +208,16 @@ class AsyncCopyOp(IRDLOperation):
         rules.verify_copy(self)
 
 
-@irdl_op_definition
-class AsyncCommitGroupOp(IRDLOperation):
+@operation
+class AsyncCommitGroupOp(Op):
     """Close a commit group (it may be empty)."""
 
     name = "gpu.async_commit_group"
     assembly_format = "attr-dict"
 
 
-@irdl_op_definition
-class AsyncWaitOp(IRDLOperation):
+@operation
+class AsyncWaitOp(Op):
     """Wait until at most `pending` commit groups of this thread are in flight."""
 
     name = "gpu.async_wait"
@@ -259,8 +225,8 @@ class AsyncWaitOp(IRDLOperation):
     assembly_format = "$pending attr-dict"
 
 
-@irdl_op_definition
-class MbarrierInitOp(IRDLOperation):
+@operation
+class MbarrierInitOp(Op):
     """Initialize mbarriers, for phase 0.
 
     A phase completes with one arrival (`gpu.mbarrier_arrive_expect_tx`) and its bytes, or with the arrivals of
@@ -273,8 +239,8 @@ class MbarrierInitOp(IRDLOperation):
     assembly_format = "(`of` $arrival_count^)? attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class MbarrierArriveOp(IRDLOperation):
+@operation
+class MbarrierArriveOp(Op):
     """Each warp of the program arrives at a stage's mbarrier, if `pred`: it releases the stage."""
 
     name = "gpu.mbarrier_arrive"
@@ -287,8 +253,8 @@ class MbarrierArriveOp(IRDLOperation):
         rules.verify_arrivals(self)
 
 
-@irdl_op_definition
-class ProducerWarpOp(IRDLOperation):
+@operation
+class ProducerWarpOp(Op):
     """Run the region on one additional warp, concurrently with the program's warps.
 
     It may compute scalars, wait on mbarriers and issue TMA loads; tile values and CTA barriers are not allowed.
@@ -307,8 +273,8 @@ class ProducerWarpOp(IRDLOperation):
         rules.verify_producer(self)
 
 
-@irdl_op_definition
-class ElectOp(IRDLOperation):
+@operation
+class ElectOp(Op):
     """True in one thread of the program, which issues TMA operations."""
 
     name = "gpu.elect"
@@ -319,8 +285,8 @@ class ElectOp(IRDLOperation):
         rules.verify_elected(self)
 
 
-@irdl_op_definition
-class MbarrierArriveExpectTxOp(IRDLOperation):
+@operation
+class MbarrierArriveExpectTxOp(Op):
     """Arrive at a stage's mbarrier and expect `bytes` of TMA loads in this phase."""
 
     name = "gpu.mbarrier_arrive_expect_tx"
@@ -334,9 +300,8 @@ class MbarrierArriveExpectTxOp(IRDLOperation):
         rules.verify_expected(self)
 
 
-@fast_operand_segments
-@irdl_op_definition
-class TmaLoadOp(IRDLOperation):
+@operation
+class TmaLoadOp(SegmentedOp):
     """Issue the load of the tile at `coords` of an array into stage `stage` of a buffer.
 
     The array starts at `base` (a kernel argument, or a `gpu.encode_tensor_map`) and has 2 to 5 dimensions, the first contiguous, of `global_dims` elements;
@@ -355,7 +320,6 @@ class TmaLoadOp(IRDLOperation):
     barriers = operand_def(MbarriersType)
     stage = operand_def(i32)
     range_checked = prop_def(DenseArrayBase)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$base `[` $coords `]` `of` `[` $global_dims `]` (`strides` `(` $global_strides^ `)`)?"
         " `to` $buffer `[` $stage `]` `,` $barriers attr-dict `:` type($base) `,` type($buffer) `,` type($barriers)"
@@ -366,8 +330,8 @@ class TmaLoadOp(IRDLOperation):
         rules.verify_box(self)
 
 
-@irdl_op_definition
-class MbarrierWaitOp(IRDLOperation):
+@operation
+class MbarrierWaitOp(Op):
     """Wait for the completion of phase `phase` (0 or 1) of a stage's mbarrier."""
 
     name = "gpu.mbarrier_wait"
@@ -377,9 +341,8 @@ class MbarrierWaitOp(IRDLOperation):
     assembly_format = "$barriers `[` $stage `]` `,` $phase attr-dict `:` type($barriers)"
 
 
-@fast_operand_segments
-@irdl_op_definition
-class TmaStoreOp(IRDLOperation):
+@operation
+class TmaStoreOp(SegmentedOp):
     """Issue the store of stage `stage` of a buffer to the tile at `coords` of an array.
 
     The array is as for `gpu.tma_load`; elements outside it are not stored. The stage must not be written until a
@@ -394,7 +357,6 @@ class TmaStoreOp(IRDLOperation):
     buffer = operand_def(SharedType)
     stage = operand_def(i32)
     range_checked = prop_def(DenseArrayBase)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$buffer `[` $stage `]` `to` $base `[` $coords `]` `of` `[` $global_dims `]` (`strides` `(` $global_strides^ `)`)?"
         " attr-dict `:` type($buffer) `,` type($base)"
@@ -405,8 +367,8 @@ class TmaStoreOp(IRDLOperation):
         rules.verify_box(self)
 
 
-@irdl_op_definition
-class TmaStoreWaitOp(IRDLOperation):
+@operation
+class TmaStoreWaitOp(Op):
     """Wait until all but the last `pending` TMA stores of this thread have read their buffer.
 
     With `complete`, until they are in memory as well.
@@ -421,8 +383,8 @@ class TmaStoreWaitOp(IRDLOperation):
     )
 
 
-@irdl_op_definition
-class WgmmaOp(IRDLOperation):
+@operation
+class WgmmaOp(Op):
     """Issue `acc + a @ b` on stages of two buffers; the result may be used after a `gpu.wgmma_wait`.
 
     `a` may be a tile in registers instead, as the instruction's A fragment (its stage is then ignored). With an instruction
@@ -439,7 +401,6 @@ class WgmmaOp(IRDLOperation):
     instruction = prop_def(StringAttr)
     max_num_imprecise_acc = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$instruction $lhs `[` $lhs_stage `]` `,` $rhs `[` $rhs_stage `]` `,` $acc attr-dict"
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
@@ -449,8 +410,8 @@ class WgmmaOp(IRDLOperation):
         rules.verify_group_product(self)
 
 
-@irdl_op_definition
-class WgmmaWaitOp(IRDLOperation):
+@operation
+class WgmmaWaitOp(Op):
     """Wait until at most `pending` groups of MMAs are in flight; passes the accumulator through."""
 
     name = "gpu.wgmma_wait"

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1, i64
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    result_def,
-    var_operand_def,
-)
-
 from tilewright.dialects import tile
-from tilewright.dialects.tile.base import fast_operand_segments, require
+from tilewright.dialects.irdl import *
+from tilewright.dialects.tile.base import require
 
 
-@fast_operand_segments
-@irdl_op_definition
-class EncodeTensorMapOp(IRDLOperation):
+@operation
+class EncodeTensorMapOp(SegmentedOp):
     """Encode the tensor map of an array whose address or shape the host does not know.
 
     The result is the address `base`; TMA loads and stores with the result as their base use the map. The operands
@@ -32,7 +22,6 @@ class EncodeTensorMapOp(IRDLOperation):
     global_dims = var_operand_def(i64)
     global_strides = var_operand_def(i64)
     result = result_def(tile.PtrType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
         require(self.base.type == self.result.type, f"{self.name}: the result is the address")
@@ -42,8 +31,8 @@ class EncodeTensorMapOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
-class ProxyFenceOp(IRDLOperation):
+@operation
+class ProxyFenceOp(Op):
     """If `pred`, order prior global-memory accesses of the program, including TMA stores, before the TMA operations
     after the next barrier (PTX ISA, `fence.proxy.async`)."""
 

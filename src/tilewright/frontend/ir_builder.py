@@ -28,8 +28,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
+from tilewright.dialects.irdl import irdl_definition
 from tilewright.dialects.tile import WRAPS, elementwise
-from tilewright.dialects.tile.base import irdl_definition
 from tilewright.errors import UnsupportedSyntax
 from tilewright.ir.context import op_class
 from tilewright.ir.types import ir_type, segment_sizes

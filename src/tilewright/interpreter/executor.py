@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.dialects.tile.base import irdl_definition
+from tilewright.dialects.irdl import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
 from tilewright.interpreter import async_tma_stores, producer_warp, registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers

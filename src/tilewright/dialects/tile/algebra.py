@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    TensorType,
-    i1,
-)
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.traits import IsTerminator, Pure
-
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import (
     element_of,
     elementwise,
@@ -41,8 +18,8 @@ from tilewright.dialects.tile.layout_verification import (
 )
 
 
-@irdl_op_definition
-class DotOp(IRDLOperation):
+@operation
+class DotOp(PureOp):
     """`acc + lhs @ rhs` on the last two dimensions (one leading batch dimension allowed).
 
     Products and sums are at least as wide as `acc`'s element type; `input_precision` is the user's (
@@ -57,8 +34,6 @@ class DotOp(IRDLOperation):
     input_precision = prop_def(StringAttr)
     max_num_imprecise_acc = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs `,` $acc `,` $input_precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
 
     def verify_(self) -> None:
@@ -72,8 +47,8 @@ class DotOp(IRDLOperation):
             verify_dot_layouts(self, instruction.data, self.lhs, self.rhs, self.acc)
 
 
-@irdl_op_definition
-class ReduceOp(IRDLOperation):
+@operation
+class ReduceOp(PureOp):
     """Reduce tiles of one shape along `axis` with the scalar `combine` region.
 
     The region takes 2n scalars (n left, n right) and ends in `tile.yield` of n. The order of
@@ -85,7 +60,6 @@ class ReduceOp(IRDLOperation):
     axis = prop_def(IntegerAttr)
     results_ = var_result_def()
     combine = region_def("single_block")
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         elementwise(self, *self.inputs)
@@ -98,8 +72,8 @@ class ReduceOp(IRDLOperation):
                 verify_compatible(self, value, source, of_source=("drop", (axis,)))
 
 
-@irdl_op_definition
-class ScanOp(IRDLOperation):
+@operation
+class ScanOp(PureOp):
     """Inclusive scan along `axis` (from the end when `reverse`) with the `combine` region."""
 
     name = "tile.scan"
@@ -108,15 +82,14 @@ class ScanOp(IRDLOperation):
     reverse = prop_def(BoolAttr)
     results_ = var_result_def(TensorType)
     combine = region_def("single_block")
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         elementwise(self, *self.inputs, *self.results_)
         verify_scan_layout(self, self.inputs[0], _combined(self))
 
 
-@irdl_op_definition
-class YieldOp(IRDLOperation):
+@operation
+class YieldOp(Op):
     """Ends a `combine` region."""
 
     name = "tile.yield"
@@ -125,15 +98,14 @@ class YieldOp(IRDLOperation):
     assembly_format = "$values attr-dict `:` type($values)"
 
 
-@irdl_op_definition
-class HistogramOp(IRDLOperation):
+@operation
+class HistogramOp(PureOp):
     """Counts of the values 0 … bins-1 in a rank-1 integer tile; i32."""
 
     name = "tile.histogram"
     source = operand_def(TensorType)
     mask = opt_operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `to` type($result)"
     )

@@ -1,12 +1,11 @@
-"""Pointer type, traits and common verification of tile operations, and fast access to operand segments."""
+"""Pointer type, traits and common verification of tile operations."""
 
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -24,11 +23,6 @@ from xdsl.ir import (
     TypeAttribute,
 )
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    OpDef,
-    OptOperandDef,
-    VarOperandDef,
     irdl_attr_definition,
 )
 from xdsl.traits import OpTrait
@@ -103,7 +97,7 @@ def scalar_of(value: SSAValue | Attribute) -> Attribute:
     return kind.element_type if isinstance(kind, TensorType | VectorType) else kind
 
 
-def same_shape(op: IRDLOperation, *values: SSAValue | None) -> None:
+def same_shape(op: Operation, *values: SSAValue | None) -> None:
     """All of one shape (of tiles, or of vectors)."""
     kinds = [v.type for v in values if v is not None]
     shapes = [k.get_shape() if isinstance(k, TensorType | VectorType) else () for k in kinds]
@@ -111,13 +105,13 @@ def same_shape(op: IRDLOperation, *values: SSAValue | None) -> None:
         raise VerifyException(f"{op.name}: shapes differ: {shapes}")
 
 
-def elementwise(op: IRDLOperation, *values: SSAValue | None) -> None:
+def elementwise(op: Operation, *values: SSAValue | None) -> None:
     """All of one shape, and in one layout: what is done element-wise."""
     same_shape(op, *values)
     same_layout(op, *values)
 
 
-def require_element(op: IRDLOperation, value: SSAValue | None, kind: Attribute, what: str) -> None:
+def require_element(op: Operation, value: SSAValue | None, kind: Attribute, what: str) -> None:
     """Elements of `value`, if it is there, are of type `kind`."""
     if value is not None and scalar_of(value) != kind:
         raise VerifyException(f"{op.name}: {what} is {value.type}, elements of {kind} expected")
@@ -163,50 +157,3 @@ def _moves_lanes(kind: type[Operation]) -> bool:
 def moves_lanes(op: Operation) -> bool:
     """Whether `op` has the trait `MovesLanes`."""
     return _moves_lanes(type(op))
-
-
-_Kind = TypeVar("_Kind", bound=type[Operation])
-
-
-@functools.lru_cache(maxsize=4096)
-def _places(sizes: bytes) -> tuple[slice, ...]:
-    """Where each group lies among the operands; `sizes` are i32."""
-    places, start = [], 0
-    for size in struct.unpack(f"<{len(sizes) // 4}i", sizes):
-        places.append(slice(start, start + size))
-        start += size
-    return tuple(places)
-
-
-def irdl_definition(kind: Any) -> OpDef:
-    """The IRDL definition of an operation's class."""
-    return kind.get_irdl_definition()
-
-
-def fast_operand_segments(kind: _Kind) -> _Kind:
-    """Decorates an operation whose sizes are a property: the same accessors, faster."""
-    definition = irdl_definition(kind)
-    if not any(isinstance(option, AttrSizedOperandSegments) for option in definition.options):
-        raise TypeError(f"{definition.name} has no operandSegmentSizes")
-    for position, (name, operand) in enumerate(definition.operands):
-        setattr(kind, name, _accessor(position, operand))
-    return kind
-
-
-def _accessor(position: int, definition: Any) -> property:
-    def place(op: Any) -> slice:
-        return _places(op.properties["operandSegmentSizes"].data.data)[position]
-
-    def several(op: Any) -> Any:
-        return op.operands[place(op)]
-
-    def one(op: Any) -> Any:
-        return op.operands[place(op).start]
-
-    def one_or_none(op: Any) -> Any:
-        at = place(op)
-        return op.operands[at.start] if at.stop > at.start else None
-
-    if isinstance(definition, VarOperandDef):
-        return property(one_or_none if isinstance(definition, OptOperandDef) else several)
-    return property(one)

@@ -16,18 +16,11 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Data, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_attr_definition,
-    irdl_op_definition,
-    prop_def,
-    var_operand_def,
-)
+from xdsl.ir import Data
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import require
 
 ASSUMES = "tile.assumes"
@@ -102,8 +95,8 @@ def _parse_claim(parser: AttrParser) -> tuple[str, tuple[int, ...]]:
     return claim, tuple(values)
 
 
-@irdl_op_definition
-class ClaimOp(IRDLOperation):
+@operation
+class ClaimOp(Op):
     """A pass's claim about scalars (see `MEANING`); executing it does nothing."""
 
     name = "tile.claim"

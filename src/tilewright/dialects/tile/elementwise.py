@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerAttr, StringAttr, f32, i1, i64
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
-from xdsl.traits import Pure
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, f32
 
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import (
     Elementwise,
     PtrType,
@@ -28,7 +17,7 @@ from tilewright.dialects.tile.base import (
 )
 
 
-class _CmpOp(IRDLOperation):
+class _CmpOp(Op):
     predicate = prop_def(StringAttr)
     lhs = operand_def()
     rhs = operand_def()
@@ -46,7 +35,7 @@ class _CmpOp(IRDLOperation):
         require_element(self, self.result, i1, "the result")
 
 
-@irdl_op_definition
+@operation
 class CmpIOp(_CmpOp):
     """Integer (or pointer) comparison: eq ne slt sle sgt sge ult ule ugt uge; result i1."""
 
@@ -54,7 +43,7 @@ class CmpIOp(_CmpOp):
     PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
-@irdl_op_definition
+@operation
 class CmpFOp(_CmpOp):
     """Floating comparison: oeq one olt ole ogt oge (false on NaN), une (true on NaN), uno, ord."""
 
@@ -62,8 +51,8 @@ class CmpFOp(_CmpOp):
     PREDICATES: ClassVar = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "uno", "ord")
 
 
-@irdl_op_definition
-class SelectOp(IRDLOperation):
+@operation
+class SelectOp(Op):
     """`condition ? lhs : rhs` per element; all three have one shape."""
 
     name = "tile.select"
@@ -82,7 +71,7 @@ class SelectOp(IRDLOperation):
         require_element(self, self.condition, i1, "the condition")
 
 
-class _SameTypeBinary(IRDLOperation):
+class _SameTypeBinary(Op):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
@@ -93,21 +82,21 @@ class _SameTypeBinary(IRDLOperation):
         require(self.lhs.type == self.rhs.type == self.result.type, f"{self.name}: types differ")
 
 
-@irdl_op_definition
+@operation
 class RemFOp(_SameTypeBinary):
     """C `fmod`: the remainder has the dividend's sign."""
 
     name = "tile.remf"
 
 
-@irdl_op_definition
+@operation
 class MulHiUOp(_SameTypeBinary):
     """High half of the unsigned double-width product."""
 
     name = "tile.umulhi"
 
 
-@irdl_op_definition
+@operation
 class MulSigmoidOp(_SameTypeBinary):
     """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2": `lhs` times the sigmoid of `-rhs`.
 
@@ -127,8 +116,8 @@ class MulSigmoidOp(_SameTypeBinary):
         require(self.function.data in ("exp", "exp2"), "tile.mul_sigmoid: exp or exp2")
 
 
-@irdl_op_definition
-class FpCastOp(IRDLOperation):
+@operation
+class FpCastOp(Op):
     """Floating conversion to a narrower type with `rounding` "rtz" (towards zero).
 
     Conversions with the default rounding (to nearest, ties to even) are `arith.truncf`/`extf`.
@@ -149,8 +138,8 @@ class FpCastOp(IRDLOperation):
         require(self.rounding.data == "rtz", f"tile.fp_cast: rounding {self.rounding.data}")
 
 
-@irdl_op_definition
-class OptimizationBarrierOp(IRDLOperation):
+@operation
+class OptimizationBarrierOp(Op):
     """Return the operand as a value that LLVM and ptxas cannot prove equal to it.
 
     Values computed from the result are rematerialized: CSE cannot replace them with equal earlier values, which
@@ -162,14 +151,13 @@ class OptimizationBarrierOp(IRDLOperation):
     number = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         require(self.source.type == self.result.type, "tile.optimization_barrier: types differ")
 
 
-class _Reinterpretation(IRDLOperation):
+class _Reinterpretation(Op):
     """Other types for the same bits."""
 
     source = operand_def()
@@ -178,7 +166,7 @@ class _Reinterpretation(IRDLOperation):
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
-@irdl_op_definition
+@operation
 class BitcastOp(_Reinterpretation):
     """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
 
@@ -190,7 +178,7 @@ class BitcastOp(_Reinterpretation):
         require(widths[0] == widths[1], f"tile.bitcast: {widths[0]} bits to {widths[1]}")
 
 
-@irdl_op_definition
+@operation
 class IntToPtrOp(_Reinterpretation):
     """i64 byte address to pointer."""
 
@@ -200,7 +188,7 @@ class IntToPtrOp(_Reinterpretation):
         _verify_address(self, self.source, self.result)
 
 
-@irdl_op_definition
+@operation
 class PtrToIntOp(_Reinterpretation):
     """Pointer to i64 byte address."""
 
@@ -216,8 +204,8 @@ def _verify_address(op: _Reinterpretation, address: SSAValue, pointer: SSAValue)
     require(isinstance(scalar_of(pointer), PtrType), f"{op.name}: not a pointer")
 
 
-@irdl_op_definition
-class LibmOp(IRDLOperation):
+@operation
+class LibmOp(Op):
     """A function of C's math library by its C name without suffix ("asinh", "pow", "round"…).
 
     For functions that `arith` and `math` do not have. Operands and result have one floating type, except

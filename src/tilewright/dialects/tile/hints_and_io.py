@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    StringAttr,
-    i1,
-    i64,
-)
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.traits import Pure
-
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import Elementwise, elementwise, ints, require, require_element
 
 ALIGNED = "aligned"
 """A `kind` of `tile.hint`."""
 
 
-@irdl_op_definition
-class HintOp(IRDLOperation):
+@operation
+class HintOp(Op):
     """The value itself, with the author's promise `kind` ("multiple_of", "max_contiguous",
     "max_constancy") and one integer a dimension in `values`.
 
@@ -49,8 +29,8 @@ class HintOp(IRDLOperation):
         require(self.source.type == self.result.type, "tile.hint: types differ")
 
 
-@irdl_op_definition
-class AssumeOp(IRDLOperation):
+@operation
+class AssumeOp(Op):
     """The author's promise that a scalar i1 is true."""
 
     name = "tile.assume"
@@ -58,16 +38,16 @@ class AssumeOp(IRDLOperation):
     assembly_format = "$condition attr-dict `:` type($condition)"
 
 
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
+@operation
+class BarrierOp(Op):
     """`tl.debug_barrier`: orders the program's earlier memory accesses before its later ones."""
 
     name = "tile.barrier"
     assembly_format = "attr-dict"
 
 
-@irdl_op_definition
-class PrintOp(IRDLOperation):
+@operation
+class PrintOp(Op):
     """Print scalars or tiles, one line a lane, with program id and lane coordinates."""
 
     name = "tile.print"
@@ -84,8 +64,8 @@ class PrintOp(IRDLOperation):
         require(len(ints(self.signed)) == len(self.arguments), "tile.print: one sign an operand")
 
 
-@irdl_op_definition
-class InlineAsmOp(IRDLOperation):
+@operation
+class InlineAsmOp(Op):
     """PTX for `pack` elements at a time, element-wise: `asm` with `$0`, `$1` … as `constraints` say.
 
     All operands and results have one shape. Elements of less than 32 bits share a register, as many as
@@ -109,8 +89,8 @@ class InlineAsmOp(IRDLOperation):
         elementwise(self, *self.arguments, *self.outputs)
 
 
-@irdl_op_definition
-class AssertOp(IRDLOperation):
+@operation
+class AssertOp(Op):
     """Fault with `message` if the i1 scalar or any element of the i1 tile is false."""
 
     name = "tile.assert"

@@ -5,38 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    DenseArrayBase,
-    IntegerType,
-    StringAttr,
-    TensorType,
-    i1,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    ParsePropInAttrDict,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
-from xdsl.traits import Pure
-
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import (
     Elementwise,
     PtrType,
     elementwise,
-    fast_operand_segments,
     ints,
     require,
     require_element,
@@ -46,8 +19,8 @@ from tilewright.dialects.tile.base import (
 from tilewright.dialects.tile.layout_verification import verify_compatible
 
 
-@irdl_op_definition
-class AddPtrOp(IRDLOperation):
+@operation
+class AddPtrOp(Op):
     """Pointer plus a signed i32 or i64 count of elements; both scalars or tiles of one shape."""
 
     name = "tile.addptr"
@@ -68,9 +41,8 @@ class AddPtrOp(IRDLOperation):
         )
 
 
-@fast_operand_segments
-@irdl_op_definition
-class LoadOp(IRDLOperation):
+@operation
+class LoadOp(SegmentedOp):
     """Read through a pointer or a tile of pointers.
 
     Lanes whose `mask` is false touch no memory and give `other` (0 without it).
@@ -84,7 +56,6 @@ class LoadOp(IRDLOperation):
     eviction = opt_prop_def(StringAttr)
     volatile = opt_prop_def(BoolAttr)
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$pointer (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict"
         " `:` type($pointer) `to` type($result)"
@@ -97,8 +68,8 @@ class LoadOp(IRDLOperation):
         require_element(self, self.other, scalar_of(self.result), "other")
 
 
-@irdl_op_definition
-class StoreOp(IRDLOperation):
+@operation
+class StoreOp(Op):
     """Write through a pointer or a tile of pointers; masked-off lanes touch no memory."""
 
     name = "tile.store"
@@ -107,7 +78,6 @@ class StoreOp(IRDLOperation):
     mask = opt_operand_def()
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
 
     def verify_(self) -> None:
@@ -116,8 +86,8 @@ class StoreOp(IRDLOperation):
         require_element(self, self.mask, i1, "the mask")
 
 
-@irdl_op_definition
-class AtomicRMWOp(IRDLOperation):
+@operation
+class AtomicRMWOp(Op):
     """Atomic read-modify-write; gives the old value (unspecified in masked-off lanes).
 
     `kind`: add fadd and or xor xchg max min umax umin fmax fmin.
@@ -150,8 +120,8 @@ class AtomicRMWOp(IRDLOperation):
         require(floats or integer, f"tile.atomic_rmw: {self.kind.data} of {self.value.type}")
 
 
-@irdl_op_definition
-class AtomicCASOp(IRDLOperation):
+@operation
+class AtomicCASOp(Op):
     """Atomic compare-and-swap; gives the old value."""
 
     name = "tile.atomic_cas"
@@ -173,9 +143,8 @@ class AtomicCASOp(IRDLOperation):
         require(len(kinds) == 1, "tile.atomic_cas: value types differ")
 
 
-@fast_operand_segments
-@irdl_op_definition
-class LoadViewOp(IRDLOperation):
+@operation
+class LoadViewOp(SegmentedOp):
     """A structured load (made by `raise-access`): addresses are sums of one term a dimension.
 
     Element `(i0, i1, …)` is at `base + Σ_d term_d(i_d)` elements, where by `kinds[d]`
@@ -206,7 +175,6 @@ class LoadViewOp(IRDLOperation):
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
     result = result_def(TensorType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
         " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
@@ -220,9 +188,8 @@ class LoadViewOp(IRDLOperation):
             elementwise(self, self.result, self.other)
 
 
-@fast_operand_segments
-@irdl_op_definition
-class StoreViewOp(IRDLOperation):
+@operation
+class StoreViewOp(SegmentedOp):
     """A structured store; the address and mask operands are those of `tile.load_view`."""
 
     name = "tile.store_view"
@@ -238,7 +205,6 @@ class StoreViewOp(IRDLOperation):
     limited = prop_def(DenseArrayBase)
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$value `,` $base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
         " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
@@ -278,7 +244,7 @@ def view_limits(op: Any) -> dict[int, SSAValue]:
     return dict(zip(ints(op.limited), op.limits, strict=True))
 
 
-def _through_pointer(op: IRDLOperation, pointer: SSAValue, value: SSAValue) -> None:
+def _through_pointer(op: Operation, pointer: SSAValue, value: SSAValue) -> None:
     kind = scalar_of(pointer)
     require(
         isinstance(kind, PtrType) and kind.pointee == scalar_of(value),

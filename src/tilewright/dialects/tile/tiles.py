@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    TensorType,
-    i32,
-    i64,
-)
-from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
-from xdsl.traits import Pure
-
+from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import (
     MovesLanes,
     element_of,
@@ -35,37 +17,34 @@ from tilewright.dialects.tile.base import (
 from tilewright.dialects.tile.layout_verification import same_layout, verify_compatible
 
 
-@irdl_op_definition
-class ProgramIdOp(IRDLOperation):
+@operation
+class ProgramIdOp(PureOp):
     """Index of this program along grid axis 0, 1 or 2."""
 
     name = "tile.program_id"
     axis = prop_def(IntegerAttr)
     result = result_def(i32)
-    traits = traits_def(Pure())
     assembly_format = "$axis attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class NumProgramsOp(IRDLOperation):
+@operation
+class NumProgramsOp(PureOp):
     """Extent of grid axis 0, 1 or 2."""
 
     name = "tile.num_programs"
     axis = prop_def(IntegerAttr)
     result = result_def(i32)
-    traits = traits_def(Pure())
     assembly_format = "$axis attr-dict `:` type($result)"
 
 
-@irdl_op_definition
-class ArangeOp(IRDLOperation):
+@operation
+class ArangeOp(PureOp):
     """`[start, start+1, …, end-1]` as `tensor<(end-start) x i32>`."""
 
     name = "tile.arange"
     start = prop_def(IntegerAttr)
     end = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$start `,` $end attr-dict `:` type($result)"
 
     def verify_(self) -> None:
@@ -73,28 +52,26 @@ class ArangeOp(IRDLOperation):
         require(shape_of(self.result) == (extent,), f"tile.arange: {extent} elements expected")
 
 
-@irdl_op_definition
-class SplatOp(IRDLOperation):
+@operation
+class SplatOp(PureOp):
     """A tile whose every element is the scalar operand."""
 
     name = "tile.splat"
     source = operand_def()
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         require(element_of(self.result) == self.source.type, "tile.splat: element type differs")
 
 
-@irdl_op_definition
-class BroadcastOp(IRDLOperation):
+@operation
+class BroadcastOp(PureOp):
     """Same rank; extents of 1 are repeated to the result's extent."""
 
     name = "tile.broadcast"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -108,15 +85,14 @@ class BroadcastOp(IRDLOperation):
         verify_compatible(self, self.result, self.source, ("zero", repeated))
 
 
-@irdl_op_definition
-class ExpandDimsOp(IRDLOperation):
+@operation
+class ExpandDimsOp(PureOp):
     """Insert an extent of 1 at `axis` of the result."""
 
     name = "tile.expand_dims"
     source = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source `,` $axis attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -127,14 +103,13 @@ class ExpandDimsOp(IRDLOperation):
         verify_compatible(self, self.result, self.source, ("drop", (axis,)))
 
 
-@irdl_op_definition
-class ReshapeOp(IRDLOperation):
+@operation
+class ReshapeOp(PureOp):
     """Same elements in row-major order, other extents."""
 
     name = "tile.reshape"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -145,15 +120,14 @@ class ReshapeOp(IRDLOperation):
         verify_compatible(self, self.result, self.source, ("reshape", (*result, *source)))
 
 
-@irdl_op_definition
-class TransOp(IRDLOperation):
+@operation
+class TransOp(PureOp):
     """Permute dimensions: dimension d of the result is dimension `order[d]` of the source."""
 
     name = "tile.trans"
     source = operand_def(TensorType)
     order = prop_def(DenseArrayBase.constr(i64))
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source `,` $order attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -172,15 +146,14 @@ class TransOp(IRDLOperation):
         return ints(self.order)
 
 
-@irdl_op_definition
-class JoinOp(IRDLOperation):
+@operation
+class JoinOp(PureOp):
     """Two tiles of one shape into a new last dimension of extent 2."""
 
     name = "tile.join"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
@@ -191,15 +164,14 @@ class JoinOp(IRDLOperation):
         verify_compatible(self, self.result, self.lhs, ("drop", (len(shape) - 1,)))
 
 
-@irdl_op_definition
-class SplitOp(IRDLOperation):
+@operation
+class SplitOp(PureOp):
     """The two halves of a last dimension of extent 2."""
 
     name = "tile.split"
     source = operand_def(TensorType)
     lhs = result_def(TensorType)
     rhs = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($lhs) `,` type($rhs)"
 
     def verify_(self) -> None:
@@ -211,8 +183,8 @@ class SplitOp(IRDLOperation):
             verify_compatible(self, result, self.source, ("append", (half,)))
 
 
-@irdl_op_definition
-class CatOp(IRDLOperation):
+@operation
+class CatOp(Op):
     """Concatenate two tiles along `axis`."""
 
     name = "tile.cat"
@@ -234,8 +206,8 @@ class CatOp(IRDLOperation):
         _same_elements(self, self.lhs, self.rhs, self.result)
 
 
-@irdl_op_definition
-class GatherOp(IRDLOperation):
+@operation
+class GatherOp(Op):
     """`result[i, j] = source[index[i, j], j]` for axis 0 and so on."""
 
     name = "tile.gather"
@@ -259,7 +231,7 @@ class GatherOp(IRDLOperation):
         require(same, f"tile.gather: {a} to {b} along {axis}")
 
 
-def _same_elements(op: IRDLOperation, source: SSAValue, *values: SSAValue) -> None:
+def _same_elements(op: Operation, source: SSAValue, *values: SSAValue) -> None:
     """Elements stay what they are; each tile's layout is one."""
     for value in (source, *values):
         require_element(op, value, element_of(source), "a tile")
