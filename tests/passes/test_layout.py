@@ -35,7 +35,11 @@ def test_four_names_agree(file):
 
 
 def example(docstring: str, title: str) -> str:
-    """The indented block below `title:` in a docstring."""
+    """The indented block below `title:` in a docstring; or a side of the difference below `Change:`."""
+    if "Change:" in docstring:
+        lines = example(docstring.replace("Change:", "Both:"), "Both").splitlines()
+        mark = {"Before": "-", "After": "+"}[title]
+        return "".join(f"{line[2:]}\n" for line in lines if line[:1] in (" ", mark))
     match = re.search(rf"^( *){title}:\n((?:\1 +.*\n|\n)+)", docstring, re.MULTILINE)
     assert match is not None, f"no {title}: block"
     return textwrap.dedent(match.group(2))
@@ -90,7 +94,7 @@ def test_passes_for_gpus_have_their_tests(file):
 @pytest.mark.parametrize("file", GPU, ids=lambda f: f.stem)
 def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
     docstring = __import__(f"tilewright.passes.gpu.{file.stem}", fromlist=["x"]).__doc__
-    if "Before:" not in docstring:
+    if "Before:" not in docstring and "Change:" not in docstring:
         # a picture; their examples are FileCheck cases
         pictures = (
             "pipeline_loads",

@@ -5,35 +5,26 @@ lanes move by the same amount, so the loop need only carry that amount; the tile
 value before the loop. The rebuilt tile is affine in the carried scalar, which is what `raise-access`
 understands, and a tile of 4096 pointers is no longer live around the loop.
 
-    Before:
-        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %x: tensor<64xf32>, %n: i32) {
-          %zero = arith.constant 0 : i32
-          %one = arith.constant 1 : i32
-          %step = arith.constant 64 : i32
-          %r = scf.for %i = %zero to %n step %one iter_args(%q = %p) -> (tensor<64x!tile.ptr<f32>>) : i32 {
-            tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
-            %steps = tile.splat %step : i32 to tensor<64xi32>
-            %next = tile.addptr %q, %steps : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
-            scf.yield %next : tensor<64x!tile.ptr<f32>>
+    Change:
+          func.func @k(%p: tensor<64x!tile.ptr<f32>>, %x: tensor<64xf32>, %n: i32) {
+            %zero = arith.constant 0 : i32
+            %one = arith.constant 1 : i32
+            %step = arith.constant 64 : i32
+        +   %start = arith.constant 0 : i64
+        -   %r = scf.for %i = %zero to %n step %one iter_args(%q = %p) -> (tensor<64x!tile.ptr<f32>>) : i32 {
+        +   %r = scf.for %i = %zero to %n step %one iter_args(%c = %start) -> (i64) : i32 {
+        +     %moved = tile.splat %c : i64 to tensor<64xi64>
+        +     %q = tile.addptr %p, %moved : tensor<64x!tile.ptr<f32>>, tensor<64xi64> to tensor<64x!tile.ptr<f32>>
+              tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+        -     %steps = tile.splat %step : i32 to tensor<64xi32>
+        -     %next = tile.addptr %q, %steps : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+        -     scf.yield %next : tensor<64x!tile.ptr<f32>>
+        +     %wide = arith.constant 64 : i64
+        +     %next = arith.addi %c, %wide : i64
+        +     scf.yield %next : i64
+            }
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %x: tensor<64xf32>, %n: i32) {
-          %zero = arith.constant 0 : i32
-          %one = arith.constant 1 : i32
-          %step = arith.constant 64 : i32
-          %start = arith.constant 0 : i64
-          %r = scf.for %i = %zero to %n step %one iter_args(%c = %start) -> (i64) : i32 {
-            %moved = tile.splat %c : i64 to tensor<64xi64>
-            %q = tile.addptr %p, %moved : tensor<64x!tile.ptr<f32>>, tensor<64xi64> to tensor<64x!tile.ptr<f32>>
-            tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
-            %wide = arith.constant 64 : i64
-            %next = arith.addi %c, %wide : i64
-            scf.yield %next : i64
-          }
-          func.return
-        }
 
 Relies on: nothing. Works from the inside out, through nested `scf.for`, `scf.while` that hand their
 values through unchanged, and `scf.if` whose branches start from one tile.

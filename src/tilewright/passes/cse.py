@@ -1,24 +1,16 @@
 """`cse`: common-subexpression elimination of pure operations.
 
-    Before:
-        func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
-          %a = arith.addi %x, %x : i32
-          tile.store %p, %a : !tile.ptr<i32>, i32
-          scf.if %c {
-            %b = arith.addi %x, %x : i32
-            tile.store %p, %b : !tile.ptr<i32>, i32
-          }
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
-          %a = arith.addi %x, %x : i32
-          tile.store %p, %a : !tile.ptr<i32>, i32
-          scf.if %c {
+    Change:
+          func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
+            %a = arith.addi %x, %x : i32
             tile.store %p, %a : !tile.ptr<i32>, i32
+            scf.if %c {
+        -     %b = arith.addi %x, %x : i32
+        -     tile.store %p, %b : !tile.ptr<i32>, i32
+        +     tile.store %p, %a : !tile.ptr<i32>, i32
+            }
+            func.return
           }
-          func.return
-        }
 
 Relies on: nothing.
 

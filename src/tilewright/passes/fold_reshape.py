@@ -5,21 +5,15 @@ them. What a dimension of one element adds to an address, and whether the elemen
 in the base and in the other limits already, so that the access may as well have two dimensions. Stores of
 tiles that were given such dimensions likewise.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
-          %one = arith.constant 1 : i64
-          %x = tile.load_view %p ["strided", "strided", "strided"] strides(%s, %s, %one) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<1x16x32xf32>
-          %y = tile.reshape %x : tensor<1x16x32xf32> to tensor<16x32xf32>
-          tile.store_view %y, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<16x32xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
-          %one = arith.constant 1 : i64
-          %y = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
-          tile.store_view %y, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<16x32xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+            %one = arith.constant 1 : i64
+        -   %x = tile.load_view %p ["strided", "strided", "strided"] strides(%s, %s, %one) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<1x16x32xf32>
+        +   %y = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
+        -   %y = tile.reshape %x : tensor<1x16x32xf32> to tensor<16x32xf32>
+            tile.store_view %y, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<16x32xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Relies on `raise-access`. Accesses with a mask, or whose dimension of one element has a limit, wraps or is
 indexed, stay; so do loads with other users, or with a tile for what is beyond.

@@ -3,21 +3,15 @@
 Attention kernels load `k` as rows and use it as `tl.trans(k)`. Reading the tile in the transposed order
 costs nothing once the access is structured, while transposing it afterwards moves every element.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
-          %one = arith.constant 1 : i64
-          %x = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
-          %t = tile.trans %x, [1, 0] : tensor<16x32xf32> to tensor<32x16xf32>
-          tile.store_view %t, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<32x16xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
-          %one = arith.constant 1 : i64
-          %t = tile.load_view %p ["strided", "strided"] strides(%one, %s) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<32x16xf32>
-          tile.store_view %t, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<32x16xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+            %one = arith.constant 1 : i64
+        -   %x = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
+        +   %t = tile.load_view %p ["strided", "strided"] strides(%one, %s) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<32x16xf32>
+        -   %t = tile.trans %x, [1, 0] : tensor<16x32xf32> to tensor<32x16xf32>
+            tile.store_view %t, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<32x16xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Relies on `raise-access`. Only a load with the transposition as its single user is folded, so no load
 is done twice, and none with a tile for what is beyond.

@@ -1,27 +1,17 @@
 """`licm`: hoist pure loop-invariant operations out of loops.
 
-    Before:
-        func.func @k(%p: !tile.ptr<i32>, %x: i32, %n: i32) {
-          %zero = arith.constant 0 : i32
-          %one = arith.constant 1 : i32
-          scf.for %i = %zero to %n step %one : i32 {
-            %square = arith.muli %x, %x : i32
-            %sum = arith.addi %square, %i : i32
-            tile.store %p, %sum : !tile.ptr<i32>, i32
+    Change:
+          func.func @k(%p: !tile.ptr<i32>, %x: i32, %n: i32) {
+            %zero = arith.constant 0 : i32
+            %one = arith.constant 1 : i32
+        +   %square = arith.muli %x, %x : i32
+            scf.for %i = %zero to %n step %one : i32 {
+        -     %square = arith.muli %x, %x : i32
+              %sum = arith.addi %square, %i : i32
+              tile.store %p, %sum : !tile.ptr<i32>, i32
+            }
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<i32>, %x: i32, %n: i32) {
-          %zero = arith.constant 0 : i32
-          %one = arith.constant 1 : i32
-          %square = arith.muli %x, %x : i32
-          scf.for %i = %zero to %n step %one : i32 {
-            %sum = arith.addi %square, %i : i32
-            tile.store %p, %sum : !tile.ptr<i32>, i32
-          }
-          func.return
-        }
 
 Relies on: pure operations never trapping, so that they may run when the loop body would not.
 

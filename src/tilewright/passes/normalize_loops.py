@@ -3,35 +3,28 @@
 After this pass no other one has to think about lower bounds, negative steps, or steps known only at
 run time, and the trip count is a value that can be looked at.
 
-    Before:
-        func.func @k(%p: !tile.ptr<i32>, %lb: i32) {
-          %ub = arith.constant -1 : i32
-          %step = arith.constant -2 : i32
-          scf.for %i = %lb to %ub step %step : i32 {
-            tile.store %p, %i : !tile.ptr<i32>, i32
+    Change:
+          func.func @k(%p: !tile.ptr<i32>, %lb: i32) {
+        -   %ub = arith.constant -1 : i32
+            %step = arith.constant -2 : i32
+        +   %lb64 = arith.extsi %lb : i32 to i64
+        +   %ub64 = arith.constant -1 : i64
+        +   %span = arith.subi %lb64, %ub64 : i64
+        +   %one = arith.constant 1 : i64
+        +   %more = arith.addi %span, %one : i64
+        +   %two = arith.constant 2 : i64
+        +   %trips = arith.divsi %more, %two : i64
+        +   %zero = arith.constant 0 : i64
+        +   %n = arith.maxsi %trips, %zero : i64
+        -   scf.for %i = %lb to %ub step %step : i32 {
+        +   scf.for %k = %zero to %n step %one : i64 {
+        +     %narrow = arith.trunci %k : i64 to i32
+        +     %far = arith.muli %narrow, %step : i32
+        +     %i = arith.addi %lb, %far {tile.loop_index = array<i64: 0, 2147483647>} : i32
+              tile.store %p, %i : !tile.ptr<i32>, i32
+            }
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<i32>, %lb: i32) {
-          %step = arith.constant -2 : i32
-          %lb64 = arith.extsi %lb : i32 to i64
-          %ub64 = arith.constant -1 : i64
-          %span = arith.subi %lb64, %ub64 : i64
-          %one = arith.constant 1 : i64
-          %more = arith.addi %span, %one : i64
-          %two = arith.constant 2 : i64
-          %trips = arith.divsi %more, %two : i64
-          %zero = arith.constant 0 : i64
-          %n = arith.maxsi %trips, %zero : i64
-          scf.for %k = %zero to %n step %one : i64 {
-            %narrow = arith.trunci %k : i64 to i32
-            %far = arith.muli %narrow, %step : i32
-            %i = arith.addi %lb, %far {tile.loop_index = array<i64: 0, 2147483647>} : i32
-            tile.store %p, %i : !tile.ptr<i32>, i32
-          }
-          func.return
-        }
 
 Relies on: nothing; it runs first. Bounds of any integer width.
 

@@ -5,46 +5,27 @@ part of the iteration only, and so are the stages of an inner loop's pipeline. T
 front of the barrier after the last use (behind a loop it may insert one); buffers with disjoint lifetimes then have the same place
 (`analysis/shared_allocation.py`), and more CTAs are resident on an SM.
 
-    Before:
-        func.func @k(%x: tensor<128x256xf32>) {
-          %n = arith.constant 2 : i32
-          %s = arith.constant 0 : i32
-          %t = arith.constant 1 : i32
-          %a = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-          %b = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-          scf.for %i = %s to %n step %t : i32 {
-            gpu.local_store %x, %a[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-            %y = gpu.local_load %a[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
-            gpu.barrier
-            gpu.local_store %y, %b[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-            %z = gpu.local_load %b[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
-            gpu.barrier
+    Change:
+          func.func @k(%x: tensor<128x256xf32>) {
+            %n = arith.constant 2 : i32
+            %s = arith.constant 0 : i32
+            %t = arith.constant 1 : i32
+            %a = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+            %b = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+            scf.for %i = %s to %n step %t : i32 {
+              gpu.local_store %x, %a[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+              gpu.barrier
+              %y = gpu.local_load %a[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
+        +     gpu.local_dealloc %a : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+              gpu.barrier
+              gpu.local_store %y, %b[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+              gpu.barrier
+              %z = gpu.local_load %b[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
+        +     gpu.local_dealloc %b : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
+              gpu.barrier
+            }
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%x: tensor<128x256xf32>) {
-          %n = arith.constant 2 : i32
-          %s = arith.constant 0 : i32
-          %t = arith.constant 1 : i32
-          %a = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-          %b = gpu.local_alloc : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-          scf.for %i = %s to %n step %t : i32 {
-            gpu.local_store %x, %a[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-            %y = gpu.local_load %a[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
-            gpu.local_dealloc %a : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-            gpu.local_store %y, %b[%s] : tensor<128x256xf32>, !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-            %z = gpu.local_load %b[%s] : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1> to tensor<128x256xf32>
-            gpu.local_dealloc %b : !gpu.shared<tensor<128x256xf32>, "128x256x4 dim1 swizzle0", 1>
-            gpu.barrier
-          }
-          func.return
-        }
 
 An MMA uses its operands until its `gpu.wgmma_wait`, a copy is complete where it is read. Buffers whose contents or asynchronous
 uses outlive an iteration keep their places, and so do those of producer warps, which take no part in barriers, and all

@@ -6,32 +6,20 @@ reduction, or keeps in the shared memory of one SM. This pass gives such a progr
 holds a slice of the row, and the parts of a reduction are exchanged through distributed shared memory. It chooses
 `num_ctas` as a launch may; where the launch chose, programs are left alone.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
-          %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
-          ^bb0(%a: f32, %b: f32):
-            %c = arith.maximumf %a, %b : f32
-            tile.yield %c : f32
-          }) : (tensor<65536xf32>) -> f32
-          %s = tile.splat %m : f32 to tensor<65536xf32>
-          %y = arith.subf %x, %s : tensor<65536xf32>
-          tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32, gpu.ctas_per_sm = 2 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
-          %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
-          ^bb0(%a: f32, %b: f32):
-            %c = arith.maximumf %a, %b : f32
-            tile.yield %c : f32
-          }) : (tensor<65536xf32>) -> f32
-          %s = tile.splat %m : f32 to tensor<65536xf32>
-          %y = arith.subf %x, %s : tensor<65536xf32>
-          tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+        - func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+        + func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32, gpu.ctas_per_sm = 2 : i32} {
+            %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
+            %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+            ^bb0(%a: f32, %b: f32):
+              %c = arith.maximumf %a, %b : f32
+              tile.yield %c : f32
+            }) : (tensor<65536xf32>) -> f32
+            %s = tile.splat %m : f32 to tensor<65536xf32>
+            %y = arith.subf %x, %s : tensor<65536xf32>
+            tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/held_rows.py`) decide.
 A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM (`gpu.ctas_per_sm`)

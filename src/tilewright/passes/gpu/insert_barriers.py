@@ -5,21 +5,15 @@ barrier in between. This pass follows the accesses of a program in order and put
 before one that may conflict with an earlier one: same kernel argument (or an unknown one), one of the
 two a write, and not element-wise the same address in the same layout.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) {
-          %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-          tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.barriers_inserted} {
-          %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-          gpu.barrier
-          tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+        - func.func @k(%p: !tile.ptr<f32>, %one: i64) {
+        + func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.barriers_inserted} {
+            %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+            %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+        +   gpu.barrier
+            tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Two arguments are assumed not to alias, or to be the same array: a kernel whose arguments overlap in
 other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`. Guarantees: the

@@ -6,46 +6,28 @@ producer warps issue the same TMA loads in the same order, and a tile whose coor
 is the same in both: each CTA loads half of it and multicasts it to both. That halves the L2 traffic, which limits
 products whose rows start inside 128-byte lines: each row of a tile then touches one more line.
 
-    Before:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
-          %zero = arith.constant 0 : i64
-          %one = arith.constant 1 : i64
-          %two = arith.constant 2 : i64
-          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
-          scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.mbarrier_init : !gpu.mbarriers<2>
-            gpu.producer_warp {
-              scf.for %k = %zero to %n step %one : i64 {
-                %elected = gpu.elect : i1
-                scf.if %elected {
-                  gpu.tma_load %x[%i, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
-                  gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+    Change:
+        - func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {
+        + func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {gpu.cluster_size = 2 : i32} {
+            %zero = arith.constant 0 : i64
+            %one = arith.constant 1 : i64
+            %two = arith.constant 2 : i64
+            %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
+            scf.for %i = %zero to %two step %one : i64 {
+              %full = gpu.mbarrier_init : !gpu.mbarriers<2>
+              gpu.producer_warp {
+                scf.for %k = %zero to %n step %one : i64 {
+                  %elected = gpu.elect : i1
+                  scf.if %elected {
+                    gpu.tma_load %x[%i, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+        -           gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+        +           gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>, gpu.multicast} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+                  }
                 }
               }
-            }
-          } {tile.parallel_iterations = 1 : i32}
-          func.return
-        }
-    After:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {gpu.cluster_size = 2 : i32} {
-          %zero = arith.constant 0 : i64
-          %one = arith.constant 1 : i64
-          %two = arith.constant 2 : i64
-          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
-          scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.mbarrier_init : !gpu.mbarriers<2>
-            gpu.producer_warp {
-              scf.for %k = %zero to %n step %one : i64 {
-                %elected = gpu.elect : i1
-                scf.if %elected {
-                  gpu.tma_load %x[%i, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
-                  gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>, gpu.multicast} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
-                }
-              }
-            }
-          } {tile.parallel_iterations = 1 : i32}
-          func.return
-        }
+            } {tile.parallel_iterations = 1 : i32}
+            func.return
+          }
 
 A stage is refilled when both CTAs have released it. Requires `specialize-warps`. Without it, or if the loads or
 their number depend on the iteration, each CTA loads its own tiles.

@@ -1,22 +1,16 @@
 """`narrow-divisions`: divide in 32 bits, and without signs, where operands are known to fit.
 
-    Before:
-        func.func @k(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
-          %a = arith.extsi %x : i32 to i64
-          %b = arith.extsi %d : i32 to i64
-          %q = arith.divsi %a, %b : i64
-          func.return %q : i64
-        }
-    After:
-        func.func @k(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
-          %a = arith.extsi %x : i32 to i64
-          %b = arith.extsi %d : i32 to i64
-          %0 = arith.trunci %a : i64 to i32
-          %1 = arith.trunci %b : i64 to i32
-          %2 = arith.divui %0, %1 : i32
-          %q = arith.extui %2 : i32 to i64
-          func.return %q : i64
-        }
+    Change:
+          func.func @k(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
+            %a = arith.extsi %x : i32 to i64
+            %b = arith.extsi %d : i32 to i64
+        +   %0 = arith.trunci %a : i64 to i32
+        +   %1 = arith.trunci %b : i64 to i32
+        -   %q = arith.divsi %a, %b : i64
+        +   %2 = arith.divui %0, %1 : i32
+        +   %q = arith.extui %2 : i32 to i64
+            func.return %q : i64
+          }
 
 A GPU has no instruction for division: a signed one of 64 bits takes about 130 instructions, an unsigned one of 32 bits
 15, and the quotient and remainder of the same operands share them. Indices are 64 bits wide by the language's rules or

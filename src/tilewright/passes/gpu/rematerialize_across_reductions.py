@@ -5,38 +5,24 @@ computed of it: in fp32, where the row was loaded in bf16. This pass finds, for 
 bytes from which everything needed behind it can be computed, and computes that again there. In half the registers
 twice as many bytes are in flight, or twice as long a row stays with one CTA.
 
-    Before:
-        func.func @k(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
-          %f = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
-          %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
-          ^bb0(%a: f32, %b: f32):
-            %c = arith.maximumf %a, %b : f32
-            tile.yield %c : f32
-          }) : (tensor<65536xf32>) -> f32
-          %s = tile.splat %m : f32 to tensor<65536xf32>
-          %y = arith.subf %f, %s : tensor<65536xf32>
-          %z = arith.truncf %y : tensor<65536xf32> to tensor<65536xbf16>
-          tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xbf16>, !tile.ptr<bf16>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
-          %f = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
-          %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
-          ^bb0(%a: f32, %b: f32):
-            %c = arith.maximumf %a, %b : f32
-            tile.yield %c : f32
-          }) : (tensor<65536xf32>) -> f32
-          %s = tile.splat %m : f32 to tensor<65536xf32>
-          %x_1 = tile.optimization_barrier %x {number = 0 : i32} : tensor<65536xbf16> to tensor<65536xbf16>
-          %f_1 = arith.extf %x_1 : tensor<65536xbf16> to tensor<65536xf32>
-          %y = arith.subf %f_1, %s : tensor<65536xf32>
-          %z = arith.truncf %y : tensor<65536xf32> to tensor<65536xbf16>
-          tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xbf16>, !tile.ptr<bf16>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+            %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
+            %f = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
+            %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
+            ^bb0(%a: f32, %b: f32):
+              %c = arith.maximumf %a, %b : f32
+              tile.yield %c : f32
+            }) : (tensor<65536xf32>) -> f32
+            %s = tile.splat %m : f32 to tensor<65536xf32>
+        +   %x_1 = tile.optimization_barrier %x {number = 0 : i32} : tensor<65536xbf16> to tensor<65536xbf16>
+        +   %f_1 = arith.extf %x_1 : tensor<65536xbf16> to tensor<65536xf32>
+        -   %y = arith.subf %f, %s : tensor<65536xf32>
+        +   %y = arith.subf %f_1, %s : tensor<65536xf32>
+            %z = arith.truncf %y : tensor<65536xf32> to tensor<65536xbf16>
+            tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xbf16>, !tile.ptr<bf16>
+            func.return
+          }
 
 The tiles are a minimum cut of the graph from loads to uses behind the reduction; among cuts of one weight the one
 that recomputes least, so that programs in fp32 stay as they are. `tile.optimization_barrier` keeps LLVM and `ptxas`

@@ -9,22 +9,15 @@ the shared-memory traffic of a 128 x 256 x 32 product (ADR 10).
 Appends `.rs` or `.rs.swap_ab` to the instruction of a dot if both operands are loaded for this dot only and one is
 MN-major. If both are, the larger one passes through registers and the other is transposed.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
-          %one = arith.constant 1 : i64
-          %a = tile.load_view %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64x32xf32>
-          %b = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
-          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
-          %one = arith.constant 1 : i64
-          %a = tile.load_view %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64x32xf32>
-          %b = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
-          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32.rs.swap_ab"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
+            %one = arith.constant 1 : i64
+            %a = tile.load_view %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64x32xf32>
+            %b = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
+        -   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+        +   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32.rs.swap_ab"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+            func.return
+          }
 
 Requires `select-mma` and `raise-access`. Ensures: dots that accumulate onto each other, through loops and
 elementwise operations, have the same instruction and so the same accumulator layout; dots whose result is an
