@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
-from tilewright.interpreter.registry import implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements
 
 
 @implements("tile.addptr")
-def _addptr(ctx: Any, attributes: Any, kinds: Sequence[Any], pointer: Any, offset: Any) -> Any:
+def _addptr(ctx: Any, attributes: Any, kinds: Kinds, pointer: Any, offset: Any) -> Any:
     return [pointer.offset_by(offset, kinds[0].scalar.element_ty.itemsize)]
 
 
 @implements("tile.load")
-def _load(
-    ctx: Any, attributes: Any, kinds: Sequence[Any], pointer: Any, mask: Any, other: Any
-) -> Any:
+def _load(ctx: Any, attributes: Any, kinds: Kinds, pointer: Any, mask: Any, other: Any) -> Any:
     if kinds[0].scalar.is_ptr():
         addresses = ctx.memory.load(pointer, mask, None, np.dtype(np.int64), ctx)
         return [ctx.memory.pointer(addresses)]
@@ -36,7 +34,7 @@ def _store(ctx: Any, attributes: Any, kinds: Any, pointer: Any, value: Any, mask
 
 @implements("tile.atomic_rmw")
 def _atomic(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Any, pointer: Any, value: Any, mask: Any
+    ctx: Any, attributes: Attributes, kinds: Any, pointer: Any, value: Any, mask: Any
 ) -> Any:
     sem = attributes.get("sem", "acq_rel")
     return [ctx.memory.atomic(attributes["kind"], pointer, value, mask, ctx, sem)]
@@ -44,7 +42,7 @@ def _atomic(
 
 @implements("tile.atomic_cas")
 def _compare_and_swap(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Any, pointer: Any, compare: Any, value: Any
+    ctx: Any, attributes: Attributes, kinds: Any, pointer: Any, compare: Any, value: Any
 ) -> Any:
     sem = attributes.get("sem", "acq_rel")
     return [ctx.memory.compare_and_swap(pointer, compare, value, ctx, sem)]

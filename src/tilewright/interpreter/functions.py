@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,7 +14,7 @@ from tilewright.errors import InterpreterError
 from tilewright.interpreter import exact
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.numbers import to_narrow, wide
-from tilewright.interpreter.registry import implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements
 
 
 def _lanewise(function: Callable[..., float]) -> Callable[..., Any]:
@@ -69,7 +69,7 @@ _PREDICATES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
+def _rounded(kinds: Kinds, value: Any) -> list[Any]:
     kind = numpy_dtype(kinds[0])
     array = np.asarray(value, np.float64)
     with np.errstate(all="ignore"):
@@ -83,7 +83,7 @@ _EXACT = {
 }
 
 
-def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+def evaluate(name: str, kinds: Kinds, values: Sequence[Any]) -> list[Any]:
     """C's `name` of floats, in the type of the result."""
     if name in _EXACT and name not in _FUNCTIONS:
         return [_EXACT[name](*values)[()]]
@@ -97,7 +97,7 @@ def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any
 
 
 def _register(ir_name: str, c_name: str) -> None:
-    def meaning(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> Any:
+    def meaning(ctx: Any, attributes: Any, kinds: Kinds, *values: Any) -> Any:
         return evaluate(c_name, kinds, values)
 
     implements(ir_name)(meaning)
@@ -109,7 +109,7 @@ for _c_name in _FUNCTIONS:
 
 
 @implements("math.fma")
-def _fma(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, c: Any) -> Any:
+def _fma(ctx: Any, attributes: Any, kinds: Kinds, a: Any, b: Any, c: Any) -> Any:
     x, y, z = (wide(v) for v in (a, b, c))
     with np.errstate(all="ignore"):
         if x.dtype == np.float64:
@@ -118,20 +118,20 @@ def _fma(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, c: Any
 
 
 @implements("math.absi")
-def _absolute(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _absolute(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     with np.errstate(all="ignore"):
         return [np.abs(np.asarray(value))[()]]
 
 
 @implements("tile.mul_sigmoid")
-def _gate(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, power: Any) -> Any:
+def _gate(ctx: Any, attributes: Any, kinds: Kinds, value: Any, power: Any) -> Any:
     with np.errstate(all="ignore"):
         rest = _FUNCTIONS[attributes["function"]](wide(power).astype(np.float64))
         return _rounded(kinds, wide(value) / (1.0 + rest))
 
 
 @implements("tile.libm")
-def _libm(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+def _libm(ctx: Any, attributes: Attributes, kinds: Kinds, *values: Any) -> Any:
     name = attributes["function"]
     if name in _PREDICATES:
         return [_PREDICATES[name](wide(values[0]))[()]]

@@ -6,14 +6,14 @@ narrower than fp32 are computed in fp32 and rounded after each operation, as mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
-from tilewright.interpreter.registry import implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements
 
 
 def unsigned(value: Any) -> np.ndarray:
@@ -36,32 +36,19 @@ def wide(value: Any) -> np.ndarray:
     return array.astype(np.float32) if is_narrow(array) else array
 
 
-def result(kinds: Sequence[Any], value: Any) -> list[Any]:
+def result(kinds: Kinds, value: Any) -> list[Any]:
     """`value` in the type of the first result."""
     return [np.asarray(value).astype(numpy_dtype(kinds[0]), copy=False)[()]]
 
 
-def _integers(name: str, function: Callable[..., Any]) -> None:
-    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+def _elementwise(
+    name: str, function: Callable[..., Any], view: Callable[[Any], np.ndarray] = np.asarray
+) -> None:
+    """`name` means `function` of the operands as `view` shows them."""
+
+    def meaning(ctx: Any, attributes: Attributes, kinds: Kinds, *values: Any) -> Any:
         with np.errstate(all="ignore"):
-            return result(kinds, function(*(np.asarray(v) for v in values)))
-
-    implements(name)(meaning)
-
-
-def _unsigned(name: str, function: Callable[..., Any]) -> None:
-    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
-        with np.errstate(all="ignore"):
-            value = np.asarray(function(*(unsigned(v) for v in values)))
-            return result(kinds, value.astype(bool) if numpy_dtype(kinds[0]) == np.bool_ else value)
-
-    implements(name)(meaning)
-
-
-def _floats(name: str, function: Callable[..., Any]) -> None:
-    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return result(kinds, function(*(wide(v) for v in values)))
+            return result(kinds, function(*map(view, values)))
 
     implements(name)(meaning)
 
@@ -87,10 +74,6 @@ def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
     return meaning
 
 
-def _logic(name: str, on_bits: Callable[..., Any]) -> None:
-    _integers(name, on_bits)
-
-
 def _wrap_bool(function: Callable[..., Any]) -> Callable[..., Any]:
     """Arithmetic modulo 2 for i1."""
 
@@ -103,37 +86,37 @@ def _wrap_bool(function: Callable[..., Any]) -> Callable[..., Any]:
     return meaning
 
 
-_integers("arith.addi", _wrap_bool(np.add))
-_integers("arith.subi", _wrap_bool(np.subtract))
-_integers("arith.muli", _wrap_bool(np.multiply))
-_integers("arith.divsi", _wrap_bool(_divide))
-_integers("arith.remsi", _wrap_bool(_remainder))
-_unsigned("arith.divui", lambda a, b: a // np.where(b == 0, 1, b).astype(b.dtype))
-_unsigned("arith.remui", lambda a, b: a % np.where(b == 0, 1, b).astype(b.dtype))
-_logic("arith.andi", np.bitwise_and)
-_logic("arith.ori", np.bitwise_or)
-_logic("arith.xori", np.bitwise_xor)
-_integers("arith.shli", _shift(np.left_shift))
-_integers("arith.shrsi", _shift(np.right_shift))
-_unsigned("arith.shrui", _shift(np.right_shift))
-_integers("arith.minsi", np.minimum)
-_integers("arith.maxsi", np.maximum)
-_unsigned("arith.minui", np.minimum)
-_unsigned("arith.maxui", np.maximum)
-_floats("arith.addf", np.add)
-_floats("arith.subf", np.subtract)
-_floats("arith.mulf", np.multiply)
-_floats("arith.divf", np.divide)
-_floats("arith.negf", np.negative)
-_floats("arith.maximumf", np.maximum)
-_floats("arith.minimumf", np.minimum)
-_floats("arith.maxnumf", np.fmax)
-_floats("arith.minnumf", np.fmin)
-_floats("tile.remf", np.fmod)
+_elementwise("arith.addi", _wrap_bool(np.add))
+_elementwise("arith.subi", _wrap_bool(np.subtract))
+_elementwise("arith.muli", _wrap_bool(np.multiply))
+_elementwise("arith.divsi", _wrap_bool(_divide))
+_elementwise("arith.remsi", _wrap_bool(_remainder))
+_elementwise("arith.divui", lambda a, b: a // np.where(b == 0, 1, b).astype(b.dtype), unsigned)
+_elementwise("arith.remui", lambda a, b: a % np.where(b == 0, 1, b).astype(b.dtype), unsigned)
+_elementwise("arith.andi", np.bitwise_and)
+_elementwise("arith.ori", np.bitwise_or)
+_elementwise("arith.xori", np.bitwise_xor)
+_elementwise("arith.shli", _shift(np.left_shift))
+_elementwise("arith.shrsi", _shift(np.right_shift))
+_elementwise("arith.shrui", _shift(np.right_shift), unsigned)
+_elementwise("arith.minsi", np.minimum)
+_elementwise("arith.maxsi", np.maximum)
+_elementwise("arith.minui", np.minimum, unsigned)
+_elementwise("arith.maxui", np.maximum, unsigned)
+_elementwise("arith.addf", np.add, wide)
+_elementwise("arith.subf", np.subtract, wide)
+_elementwise("arith.mulf", np.multiply, wide)
+_elementwise("arith.divf", np.divide, wide)
+_elementwise("arith.negf", np.negative, wide)
+_elementwise("arith.maximumf", np.maximum, wide)
+_elementwise("arith.minimumf", np.minimum, wide)
+_elementwise("arith.maxnumf", np.fmax, wide)
+_elementwise("arith.minnumf", np.fmin, wide)
+_elementwise("tile.remf", np.fmod, wide)
 
 
 @implements("tile.umulhi")
-def _high_product(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any) -> Any:
+def _high_product(ctx: Any, attributes: Any, kinds: Kinds, a: Any, b: Any) -> Any:
     x, y = unsigned(a), unsigned(b)
     bits = x.dtype.itemsize * 8
     product = x.astype(object) * y.astype(object)
@@ -142,7 +125,7 @@ def _high_product(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: An
 
 
 @implements("arith.constant")
-def _constant(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+def _constant(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
     kind = numpy_dtype(kinds[0])
     value = attributes["value"]
     if kind.kind == "i":
@@ -166,9 +149,7 @@ def _addresses(value: Any) -> np.ndarray:
 
 
 @implements("tile.cmpi")
-def _compare_integers(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any
-) -> Any:
+def _compare_integers(ctx: Any, attributes: Attributes, kinds: Kinds, a: Any, b: Any) -> Any:
     predicate = attributes["predicate"]
     x, y = _addresses(a), _addresses(b)
     if predicate in ("eq", "ne"):
@@ -181,9 +162,7 @@ def _compare_integers(
 
 
 @implements("tile.cmpf")
-def _compare_floats(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any
-) -> Any:
+def _compare_floats(ctx: Any, attributes: Attributes, kinds: Kinds, a: Any, b: Any) -> Any:
     predicate = attributes["predicate"]
     x, y = wide(a), wide(b)
     unordered = np.isnan(x) | np.isnan(y)
@@ -196,7 +175,7 @@ def _compare_floats(
 
 
 @implements("tile.select")
-def _select(ctx: Any, attributes: Any, kinds: Sequence[Any], condition: Any, a: Any, b: Any) -> Any:
+def _select(ctx: Any, attributes: Any, kinds: Kinds, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(a, PointerValue) or isinstance(b, PointerValue):
         return [PointerValue.combine(lambda x, y: np.where(condition, x, y), [a, b])]
     return [np.where(condition, a, b).astype(np.asarray(a).dtype, copy=False)[()]]
@@ -206,7 +185,7 @@ def _select(ctx: Any, attributes: Any, kinds: Sequence[Any], condition: Any, a: 
 
 
 @implements("arith.extsi", "arith.trunci")
-def _resize(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _resize(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     kind, array = numpy_dtype(kinds[0]), np.asarray(value)
     if kind == np.bool_:
         return [(array & 1).astype(bool)[()]]
@@ -216,19 +195,19 @@ def _resize(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
 
 
 @implements("arith.extui")
-def _extend_unsigned(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _extend_unsigned(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [unsigned(value).astype(numpy_dtype(kinds[0]))[()]]
 
 
 @implements("arith.sitofp")
-def _from_signed(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _from_signed(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     array = np.asarray(value)
     array = -array.astype(np.int8) if array.dtype == np.bool_ else array
     return [_round(array, numpy_dtype(kinds[0]))[()]]
 
 
 @implements("arith.uitofp")
-def _from_unsigned(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _from_unsigned(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [_round(unsigned(value), numpy_dtype(kinds[0]))[()]]
 
 
@@ -246,7 +225,7 @@ def _round(array: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 @implements("arith.fptosi", "arith.fptoui")
-def _to_integer(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _to_integer(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     array, kind = wide(value).astype(np.float64), numpy_dtype(kinds[0])
     with np.errstate(all="ignore"):
         safe = np.where(np.isfinite(array), np.trunc(array), 0.0)
@@ -269,7 +248,7 @@ def to_narrow(array: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 @implements("arith.extf", "arith.truncf")
-def _resize_float(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _resize_float(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     array, kind = np.asarray(value), numpy_dtype(kinds[0])
     with np.errstate(all="ignore"):
         if array.dtype == np.float64 and kind.itemsize < 4:
@@ -278,9 +257,7 @@ def _resize_float(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -
 
 
 @implements("tile.fp_cast")
-def _cast_rounding(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value: Any
-) -> Any:
+def _cast_rounding(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -> Any:
     (near,) = _resize_float(ctx, {}, kinds, value)
     if attributes["rounding"] != "rtz":
         return [near]
@@ -294,7 +271,7 @@ def _cast_rounding(
 
 
 @implements("tile.bitcast")
-def _bitcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _bitcast(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     if isinstance(value, PointerValue):
         return [value]
     array, kind = np.asarray(value), numpy_dtype(kinds[0])
@@ -304,15 +281,15 @@ def _bitcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any
 
 
 @implements("tile.int_to_ptr")
-def _to_pointer(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _to_pointer(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [ctx.memory.pointer(np.asarray(value).astype(np.int64))]
 
 
 @implements("tile.ptr_to_int")
-def _to_address(ctx: Any, attributes: Any, kinds: Sequence[Any], value: PointerValue) -> Any:
+def _to_address(ctx: Any, attributes: Any, kinds: Kinds, value: PointerValue) -> Any:
     return [value.addresses.astype(numpy_dtype(kinds[0]))[()]]
 
 
 @implements("tile.hint", "tile.optimization_barrier", "gpu.convert_layout")
-def _hint(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _hint(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [value]

@@ -28,6 +28,10 @@ from tilewright.errors import InterpreterError
 from tilewright.ir.types import language_type
 
 Function = Callable[..., Sequence[Any]]
+Attributes = Mapping[str, Any]
+"""The attributes of an operation by name, as plain Python values."""
+Kinds = Sequence[Any]
+"""The language types of its results."""
 
 _FUNCTIONS: dict[str, Function] = {}
 _MOVES: set[str] = set()

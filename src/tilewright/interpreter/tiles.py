@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tilewright.errors import DeviceAssertError
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
 from tilewright.interpreter.numbers import wide
-from tilewright.interpreter.registry import implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements
 
 
 def on_values(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -19,64 +19,64 @@ def on_values(value: Any, function: Callable[[Any], Any]) -> Any:
     return value.map(function) if isinstance(value, PointerValue) else function(value)
 
 
-def _shape(kinds: Sequence[Any]) -> tuple[int, ...]:
+def _shape(kinds: Kinds) -> tuple[int, ...]:
     return tuple(int(e) for e in kinds[0].shape)
 
 
 @implements("tile.program_id")
-def _program_id(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+def _program_id(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
     return [np.int32(ctx.program[attributes["axis"]])]
 
 
 @implements("tile.num_programs")
-def _num_programs(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+def _num_programs(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
     return [np.int32(ctx.grid[attributes["axis"]])]
 
 
 @implements("tile.arange")
-def _arange(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+def _arange(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
     return [np.arange(attributes["start"], attributes["end"], dtype=numpy_dtype(kinds[0]))]
 
 
 @implements("tile.splat", moves=True)
-def _splat(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _splat(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a: np.full(_shape(kinds), a))]
 
 
 @implements("tile.broadcast", moves=True)
-def _broadcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _broadcast(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a: np.broadcast_to(a, _shape(kinds)))]
 
 
 @implements("tile.expand_dims", moves=True)
-def _expand_dims(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
+def _expand_dims(ctx: Any, attributes: Attributes, kinds: Any, value: Any) -> Any:
     return [on_values(value, lambda a: np.expand_dims(a, attributes["axis"]))]
 
 
 @implements("tile.reshape", moves=True)
-def _reshape(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _reshape(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a: np.reshape(a, _shape(kinds)))]
 
 
 @implements("tile.trans", moves=True)
-def _trans(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
+def _trans(ctx: Any, attributes: Attributes, kinds: Any, value: Any) -> Any:
     return [on_values(value, lambda a: np.transpose(a, tuple(attributes["order"])))]
 
 
 @implements("tile.join", moves=True)
-def _join(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any) -> Any:
+def _join(ctx: Any, attributes: Any, kinds: Kinds, a: Any, b: Any) -> Any:
     if isinstance(a, PointerValue):
         return [PointerValue.combine(lambda x, y: np.stack([x, y], -1), [a, b])]
     return [np.stack([a, b], -1)]
 
 
 @implements("tile.split", moves=True)
-def _split(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _split(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a, i=i: np.asarray(a)[..., i][()]) for i in (0, 1)]
 
 
 @implements("tile.cat", moves=True)
-def _cat(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any) -> Any:
+def _cat(ctx: Any, attributes: Attributes, kinds: Kinds, a: Any, b: Any) -> Any:
     axis = attributes["axis"]
     if isinstance(a, PointerValue):
         return [PointerValue.combine(lambda x, y: np.concatenate([x, y], axis), [a, b])]
@@ -84,12 +84,12 @@ def _cat(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, 
 
 
 @implements("tile.gather")
-def _gather(ctx: Any, attributes: Mapping[str, Any], kinds: Any, source: Any, index: Any) -> Any:
+def _gather(ctx: Any, attributes: Attributes, kinds: Any, source: Any, index: Any) -> Any:
     return [np.take_along_axis(np.asarray(source), np.asarray(index), attributes["axis"])]
 
 
 @implements("tile.histogram")
-def _histogram(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, mask: Any) -> Any:
+def _histogram(ctx: Any, attributes: Any, kinds: Kinds, value: Any, mask: Any) -> Any:
     return [counts(value, mask, _shape(kinds)[0]).astype(numpy_dtype(kinds[0]))]
 
 
@@ -103,7 +103,7 @@ def counts(value: Any, mask: Any, bins: int) -> np.ndarray:
 
 
 @implements("tile.dot", "cpu.dot")
-def _dot(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, acc: Any) -> Any:
+def _dot(ctx: Any, attributes: Any, kinds: Kinds, a: Any, b: Any, acc: Any) -> Any:
     return [dot(np.asarray(a), np.asarray(b), np.asarray(acc)).astype(numpy_dtype(kinds[0]))]
 
 
@@ -120,7 +120,7 @@ def dot(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
 
 
 @implements("tile.print")
-def _print(ctx: Any, attributes: Mapping[str, Any], kinds: Any, *values: Any) -> Any:
+def _print(ctx: Any, attributes: Attributes, kinds: Any, *values: Any) -> Any:
     prefix = attributes["prefix"].rstrip().rstrip(":")
     where = f"pid ({', '.join(map(str, ctx.program))})"
     if not values:
@@ -145,7 +145,7 @@ def _printed(value: Any, hexadecimal: bool, signed: bool) -> str:
 
 
 @implements("tile.assert")
-def _assert(ctx: Any, attributes: Mapping[str, Any], kinds: Any, condition: Any) -> Any:
+def _assert(ctx: Any, attributes: Attributes, kinds: Any, condition: Any) -> Any:
     failed = np.argwhere(~np.atleast_1d(np.asarray(condition)))
     if len(failed):
         lane = f", lane {[int(i) for i in failed[0]]}" if np.ndim(condition) else ""

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import OutOfBoundsError
 from tilewright.interpreter.arrays import numpy_dtype
-from tilewright.interpreter.registry import implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements
 from tilewright.interpreter.tiles import on_values
 
 
-def _lanes(kinds: Sequence[Any]) -> int:
+def _lanes(kinds: Kinds) -> int:
     return int(kinds[0].shape[0])
 
 
 @implements("cpu.splat")
-def _splat(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+def _splat(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a: np.full(_lanes(kinds), a))]
 
 
 @implements("cpu.iota")
-def _iota(ctx: Any, attributes: Any, kinds: Sequence[Any], base: Any) -> Any:
+def _iota(ctx: Any, attributes: Any, kinds: Kinds, base: Any) -> Any:
     kind = numpy_dtype(kinds[0])
     with np.errstate(all="ignore"):
         return [np.asarray(base, kind) + np.arange(_lanes(kinds), dtype=kind)]
 
 
 @implements("cpu.lane_mask")
-def _lane_mask(ctx: Any, attributes: Any, kinds: Sequence[Any], count: Any) -> Any:
+def _lane_mask(ctx: Any, attributes: Any, kinds: Kinds, count: Any) -> Any:
     return [np.arange(_lanes(kinds)) < int(count)]
 
 
 @implements("cpu.slice")
-def _slice(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value: Any) -> Any:
+def _slice(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -> Any:
     start = attributes["start"]
     if not kinds[0].shape:
         return [on_values(value, lambda a: a[start])]
@@ -43,12 +42,12 @@ def _slice(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value:
 
 
 @implements("cpu.from_elements")
-def _concat(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> Any:
+def _concat(ctx: Any, attributes: Any, kinds: Kinds, *values: Any) -> Any:
     return [np.asarray(values, numpy_dtype(kinds[0]))]
 
 
 @implements("cpu.transpose")
-def _transpose(ctx: Any, attributes: Any, kinds: Sequence[Any], *rows: Any) -> Any:
+def _transpose(ctx: Any, attributes: Any, kinds: Kinds, *rows: Any) -> Any:
     return list(np.stack([np.asarray(row) for row in rows], axis=1))
 
 
@@ -56,7 +55,7 @@ def _transpose(ctx: Any, attributes: Any, kinds: Sequence[Any], *rows: Any) -> A
 def _load(
     ctx: Any,
     attributes: Any,
-    kinds: Sequence[Any],
+    kinds: Kinds,
     pointer: Any,
     offset: Any,
     mask: Any,
@@ -80,9 +79,7 @@ def _store(
 
 
 @implements("cpu.gather")
-def _gather(
-    ctx: Any, attributes: Any, kinds: Sequence[Any], pointers: Any, mask: Any, other: Any
-) -> Any:
+def _gather(ctx: Any, attributes: Any, kinds: Kinds, pointers: Any, mask: Any, other: Any) -> Any:
     return [ctx.memory.load(pointers, mask, other, numpy_dtype(kinds[0]), ctx)]
 
 
@@ -94,7 +91,7 @@ def _scatter(ctx: Any, attributes: Any, kinds: Any, pointers: Any, value: Any, m
 
 @implements("cpu.check_bounds")
 def _check_bounds(
-    ctx: Any, attributes: Mapping[str, Any], kinds: Any,
+    ctx: Any, attributes: Attributes, kinds: Any,
     pointer: Any, offset: Any, mask: Any, program: Any, *ranges: Any,
 ) -> Any:  # fmt: skip
     """Raises OutOfBoundsError: here a pointer's own array is not asked for, the `ranges` are."""
