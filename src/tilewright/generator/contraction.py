@@ -40,6 +40,22 @@ STEPS: dict[str, int | None] = {
 WITH_NUMBER = ("scale", "leaky_relu")
 
 
+@dataclass(eq=False, slots=True)
+class Part:
+    """One step of an epilogue with its arrays, or in a description their accesses.
+
+    `axis` is "m" for a vector with an element a row, "n" for an element a column, "" where shapes
+    broadcast to the result's as NumPy's do.
+    """
+
+    kind: str
+    arrays: tuple[Any, ...] = ()
+    number: float | None = None
+    dtype: dtype | None = None
+    function: Any = None
+    axis: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A matrix: its element type, its order and the batch axes along which it has elements.

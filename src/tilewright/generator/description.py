@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import CompilationError, SourceLocation
+from tilewright.generator.contraction import Part
 
 #: `Access.argument` of the function's result
 RESULT = -1
@@ -82,17 +83,6 @@ class LoopNest:
 
 
 @dataclass(frozen=True)
-class DescribedStep:
-    """An epilogue step like `contraction.Step`, with tensors given by argument."""
-
-    kind: str
-    accesses: tuple[Access, ...] = ()
-    number: float | None = None
-    dtype: dtype | None = None
-    function: Any = None
-
-
-@dataclass(frozen=True)
 class Description:
     """See the module docstring. `addend`: initial value of the accumulator. `sizes` maps a role to its constant
     extent, or to its loop if the extent is not constant or the loop does not start at 0.
@@ -105,7 +95,7 @@ class Description:
     b: Access
     out: Access
     addend: Access | None = None
-    steps: tuple[DescribedStep, ...] = ()
+    steps: tuple[Part, ...] = ()
     sizes: Mapping[str, int | Loop] = field(default_factory=dict)
     result: Argument | None = None
 

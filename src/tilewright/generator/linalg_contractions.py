@@ -30,11 +30,11 @@ from tilewright.generator.accumulator_types import (
     without_signs,
 )
 from tilewright.generator.affine_loops import has_loops, raise_loops, wrong_loops
+from tilewright.generator.contraction import Part
 from tilewright.generator.description import (
     RESULT,
     Access,
     Argument,
-    DescribedStep,
     Description,
     Loop,
     LoopNest,
@@ -74,7 +74,7 @@ class _Reader:
         self.roles: tuple[str, ...] = ()
         self.operand_roles: tuple[tuple[str, ...], ...] = ()
         self.sizes: dict[str, int | Loop] = {}
-        self.steps: list[DescribedStep] = []
+        self.steps: list[Part] = []
         self.addend: SSAValue | None = None
         self.returned: SSAValue | None = None
 
@@ -261,12 +261,10 @@ class _Reader:
 
         simple = simple_steps(block, position)
         if simple is not None:
-            self.steps += [
-                DescribedStep(s.kind, tuple(access(i) for i in s.operands)) for s in simple
-            ]
+            self.steps += [Part(s.kind, tuple(access(i) for i in s.operands)) for s in simple]
             return
         body = ElementwiseBody(block, (position, *used), self.function.sym_name.data)
-        step = DescribedStep("function", tuple(access(i) for i in used), function=body)
+        step = Part("function", tuple(access(i) for i in used), function=body)
         self.steps.append(step)
 
     def _return(self, op: ReturnOp) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import numpy
+from numpy.lib.stride_tricks import as_strided
 
 from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
@@ -18,9 +23,9 @@ from tilewright.generator.mlir_parser import descriptions
 from tilewright.generator.program import INTEGER, POINTER
 from tilewright.generator.python_loops import affine_function
 from tilewright.runtime.dynamo import dynamo_disabled
-from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
+from tilewright.runtime.matmul_plan import array_dtype
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import (
     ArgumentType,
@@ -78,37 +83,37 @@ class Described:
         self, arguments: tuple[Any, ...], config: MatmulConfig | None, options: dict[str, Any]
     ) -> Any:
         d = self.description
-        sizes = {role: _indices(size, arguments) for role, size in d.sizes.items()}
-        batch = d.batch
-
-        def matrix(access: Access, axes: tuple[str, ...]) -> Any:
-            array = self._cut(access, arguments[access.argument], sizes)
-            return _arranged(array, access.roles, (*batch, *axes))
-
-        a, b = matrix(d.a, ("m", "k")), matrix(d.b, ("k", "n"))
-        out = None if d.out.argument == RESULT else matrix(d.out, ("m", "n"))
-        parts = [
-            Part(
-                step.kind,
-                tuple(matrix(access, ("m", "n")) for access in step.accesses),
-                step.number,
-                step.dtype,
-                step.function,
-            )
-            for step in d.steps
-        ]
-        if d.addend is not None:
-            if d.addend == d.out:
-                options["c"] = out
-            else:
-                options["c"] = matrix(d.addend, ("m", "n"))
-        if out is None:
-            options["out_dtype"] = None if d.result is None else d.result.dtype
-        result = matmul(a, b, out, epilogue=parts or None, config=config, **options)
+        ranges = {role: _indices(size, arguments) for role, size in d.sizes.items()}
+        options |= self._operands(lambda access: arguments[access.argument], ranges)
+        result = matmul(config=config, **options)
         if d.out.argument != RESULT:
             return arguments[d.out.argument]
         absent = tuple(i for i, role in ((-2, "m"), (-1, "n")) if role not in d.out.roles)
         return result.reshape(dropped(tuple(result.shape), absent)) if absent else result
+
+    def _operands(
+        self, arrays: Callable[[Access], Any], ranges: Mapping[str, range]
+    ) -> dict[str, Any]:
+        """The arguments of `matmul`, from the arrays of accesses and the indices that loops with roles have."""
+        d = self.description
+
+        def matrix(access: Access, *axes: str) -> Any:
+            array = self._cut(access, arrays(access), ranges)
+            return _arranged(array, access.roles, (*d.batch, *axes))
+
+        found = {"a": matrix(d.a, "m", "k"), "b": matrix(d.b, "k", "n")}
+        if d.steps:
+            found["epilogue"] = [
+                replace(step, arrays=tuple(matrix(x, "m", "n") for x in step.arrays))
+                for step in d.steps
+            ]
+        if d.out.argument != RESULT:
+            found["out"] = matrix(d.out, "m", "n")
+        elif d.result is not None:
+            found["out_dtype"] = d.result.dtype
+        if d.addend is not None:
+            found["c"] = found["out"] if d.addend == d.out else matrix(d.addend, "m", "n")
+        return found
 
     def prepared(
         self,
@@ -124,40 +129,16 @@ class Described:
             types: dtypes of arrays whose description leaves them open, by name.
             sizes: extents by role ("m", "n", "k", "b0" …) that the description leaves open.
         """
-        d = self.description
         fixed, given = self._extents(sizes or {})
 
-        def array(access: Access, axes: tuple[str, ...]) -> _Packed:
-            argument = d.argument(access)
+        def array(access: Access) -> Any:
+            argument = self.description.argument(access)
             kind = argument.dtype or (types or {}).get(argument.name) or dtypes.float32
             known = argument.shape or (None,) * len(access.roles)
-            indices = [fixed.get(role, range(given[role])) for role in access.roles]
-            extents = tuple(x.stop if n is None else n for n, x in zip(known, indices, strict=True))
-            for extent, values in zip(extents, indices, strict=True):
-                if values and values[-1] >= extent:
-                    raise LaunchError(
-                        f"{d.name}: a loop goes to {values[-1] + 1}, '{argument.name}' has extent {extent}"
-                    )
-            packed = _Packed.of(extents, kind).cut(indices)
-            return packed.arranged(access.roles, (*d.batch, *axes))
+            stops = [fixed.get(role, range(given[role])).stop for role in access.roles]
+            return _packed([y if x is None else x for x, y in zip(known, stops, strict=True)], kind)
 
-        out = array(d.out, ("m", "n"))
-        parts = tuple(
-            Part(
-                s.kind,
-                tuple(array(x, ("m", "n")) for x in s.accesses),
-                s.number,
-                s.dtype,
-                s.function,
-            )
-            for s in d.steps
-        )
-        addend = None if d.addend is None else array(d.addend, ("m", "n"))
-        call = Call(
-            array(d.a, ("m", "k")), array(d.b, ("k", "n")), out, parts, options.get("accumulate"), None,
-            False, False, None, None, addend, options.get("precision"), config,
-        )  # fmt: skip
-        return prepare(call, target)
+        return prepare(Call(**self._operands(array, fixed), config=config, **options), target)
 
     def _extents(self, sizes: Mapping[str, int]) -> tuple[dict[str, range], dict[str, int]]:
         """Indices that are the same in every call, and the extents of all axes, with those in `sizes`."""
@@ -248,33 +229,11 @@ def _arranged(array: Any, roles: tuple[str, ...], wanted: tuple[str, ...]) -> An
     return array[tuple(slice(None) if role in roles else None for role in wanted)]
 
 
-class _Packed:
-    """A packed array without memory: shape, strides and dtype."""
-
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any) -> None:
-        self.shape, self._strides, self.dtype = shape, strides, kind
-
-    @staticmethod
-    def of(shape: tuple[int, ...], kind: Any) -> _Packed:
-        strides, step = [], 1
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step *= extent
-        return _Packed(shape, tuple(strides), kind)
-
-    def stride(self) -> tuple[int, ...]:
-        return self._strides
-
-    def cut(self, indices: Sequence[range]) -> _Packed:
-        """The part that indices reach."""
-        strides = tuple(s * x.step for s, x in zip(self._strides, indices, strict=True))
-        return _Packed(tuple(map(len, indices)), strides, self.dtype)
-
-    def arranged(self, roles: tuple[str, ...], wanted: tuple[str, ...]) -> _Packed:
-        at = {role: i for i, role in enumerate(roles)}
-        shape = tuple(self.shape[at[r]] if r in at else 1 for r in wanted)
-        strides = tuple(self._strides[at[r]] if r in at else 0 for r in wanted)
-        return _Packed(shape, strides, self.dtype)
+def _packed(shape: Sequence[int], kind: dtypes.dtype) -> Any:
+    """A packed array without memory, whose elements must not be read."""
+    element = numpy.empty((), array_dtype(kind))
+    strides = [element.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return as_strided(element, shape, strides)
 
 
 def from_mlir(source: str | Path, function: str | None = None) -> Described:

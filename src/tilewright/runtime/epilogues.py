@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
-from tilewright.generator.contraction import STEPS, WITH_NUMBER
+from tilewright.generator.contraction import STEPS, WITH_NUMBER, Part
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.runtime.specialize import element_type, is_array
 from tilewright.runtime.tracebacks import caller_location
-
-
-@dataclass(eq=False, slots=True)
-class Part:
-    """One step of an epilogue with its arrays.
-
-    `axis` is "m" for a vector with an element a row, "n" for an element a column, "" where shapes
-    broadcast to the result's as NumPy's do.
-    """
-
-    kind: str
-    arrays: tuple[Any, ...] = ()
-    number: float | None = None
-    dtype: dtype | None = None
-    function: Any = None
-    axis: str = ""
 
 
 class epilogue:

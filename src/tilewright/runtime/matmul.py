@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy
 
 from tilewright.backends import registry
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import Contraction
+from tilewright.generator.contraction import Contraction, Part
 from tilewright.generator.program import (
     INTEGER,
     PACKING,
@@ -30,9 +29,9 @@ from tilewright.generator.program import (
 )
 from tilewright.runtime.devices import Place, place_of
 from tilewright.runtime.dynamo import dynamo_disabled
-from tilewright.runtime.epilogues import Part, parts_of
+from tilewright.runtime.epilogues import parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
-from tilewright.runtime.matmul_plan import Launch, Panels, Plan
+from tilewright.runtime.matmul_plan import Launch, Panels, Plan, array_dtype
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
 from tilewright.runtime.output_aliasing import OutputAliasCheck, may_have_internal_overlap
@@ -171,7 +170,7 @@ def _check(call: Call) -> OutputAliasCheck:
     """A check that `out` does not overlap an operand."""
     read = [("a", call.a, False), ("b", call.b, False)]
     read += [] if call.c is None else [("c", call.c, True)]
-    extras = [x for part in call.parts for x in part.arrays]
+    extras = [x for part in call.epilogue for x in part.arrays]
     read += [(f"array {i + 1} of the epilogue", x, True) for i, x in enumerate(extras)]
     return OutputAliasCheck(call.out, read)
 
@@ -185,8 +184,7 @@ def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], An
         cupy = sys.modules["cupy"]
         return lambda a: cupy.empty(shape, kind.array_name)
     if hasattr(like, "__array_interface__"):
-        name = kind.array_name
-        element = numpy.dtype(getattr(ml_dtypes, name, None) or name)
+        element = array_dtype(kind)
         return lambda a: numpy.empty(shape, element)
     raise LaunchError(
         f"matmul: results for a {type(like).__name__} cannot be made", help="pass out="
@@ -215,7 +213,7 @@ def _target(call: Call) -> Any:
 def _place(call: Call) -> Place | None:
     """The GPU that the arrays are on; None for the CPU."""
     named = [("a", call.a), ("b", call.b), ("out", call.out), ("c", call.c)]
-    named += [("epilogue", x) for part in call.parts for x in part.arrays]
+    named += [("epilogue", x) for part in call.epilogue for x in part.arrays]
     return place_of([(name, x) for name, x in named if x is not None])
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
+import numpy
+
 from tilewright import config
 from tilewright.dtypes import dtype
+from tilewright.generator.contraction import Part
 from tilewright.runtime.devices import Place, stream_function
-from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.output_aliasing import OutputAliasCheck
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
-import threading
-
-import ml_dtypes
-import numpy
 
 
 class Launch:
@@ -187,6 +187,11 @@ class Plan:
 MOST_KEPT = 128 << 20
 _LINE = 64
 _kept = threading.local()
+
+
+def array_dtype(kind: dtype) -> Any:
+    """NumPy's dtype for elements of a type."""
+    return numpy.dtype(getattr(ml_dtypes, kind.array_name, None) or kind.array_name)
 
 
 def workspace(role: str, count: int, kind: dtype) -> Any:

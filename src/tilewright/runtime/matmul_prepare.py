@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -11,8 +12,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import Contraction, Extra, Operand, Step
-from tilewright.runtime.epilogues import Part
+from tilewright.generator.contraction import Contraction, Extra, Operand, Part, Step
 from tilewright.runtime.matmul_shapes import (
     INT32,
     Problem,
@@ -32,17 +32,17 @@ class Call:
 
     a: Any
     b: Any
-    out: Any
-    parts: tuple[Part, ...]
-    accumulate: Any
-    out_dtype: Any
-    trans_a: bool
-    trans_b: bool
-    batch: int | None
-    alpha: float | None
-    c: Any
-    precision: str | None
-    config: MatmulConfig | None
+    out: Any = None
+    epilogue: Sequence[Part] = ()
+    accumulate: Any = False
+    out_dtype: Any = None
+    trans_a: bool = False
+    trans_b: bool = False
+    batch: int | None = None
+    alpha: float | None = None
+    c: Any = None
+    precision: str | None = None
+    config: MatmulConfig | None = None
     beta: float = 1.0
 
 
@@ -235,7 +235,7 @@ def _addend_and_extras(call: Call, problem: Problem, out: View) -> None:
     elif call.c is not None:
         problem.add("c", _at_least_two(view_of(call.c)), sizes)
     i = 0
-    for part in call.parts:
+    for part in call.epilogue:
         for array in part.arrays:
             view = view_of(array)
             if part.axis == "m":
@@ -263,7 +263,7 @@ def _contraction(call: Call, problem: Problem) -> Contraction:
         return Extra(x.view.dtype, axes_of(x, problem.m, problem.n), batch)
 
     steps, i = [], 0
-    for part in call.parts:
+    for part in call.epilogue:
         extras = tuple(extra(f"x{i + j}") for j in range(len(part.arrays)))
         i += len(part.arrays)
         steps.append(Step(part.kind, extras, part.dtype, part.function))
