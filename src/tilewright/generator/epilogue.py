@@ -107,19 +107,13 @@ class Epilogue:
     def _gelu_tanh(self, x: Tile) -> Tile:
         # (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is cheaper
         first = -2.0 * math.sqrt(2.0 / math.pi) / math.log(2)
-        return self._gated(x, x * (x * x * (0.044715 * first) + first), "exp2")
+        return self.s.divided_by_1_plus(x, x * (x * x * (0.044715 * first) + first), "exp2")
 
     def _sigmoid(self, x: Tile) -> Tile:
         return 1.0 / (self.s.exp(-x) + 1.0)
 
     def _silu(self, x: Tile) -> Tile:
-        return self._gated(x, -x, "exp")
-
-    def _gated(self, x: Tile, power: Tile, function: str) -> Tile:
-        """x / (1 + function(power))."""
-        if x.dtype.is_fp64():
-            return x / (self.s.float_function(function, (power,), function) + 1.0)
-        return self.s.emit("tile.mul_sigmoid", [x, power], x.type, function=function)
+        return self.s.mul_sigmoid(x, x)
 
     def _tanh(self, x: Tile) -> Tile:
         return self.s.tanh(x)

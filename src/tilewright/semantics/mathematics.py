@@ -164,6 +164,19 @@ class Mathematics(Linalg):
         decay = self.exp(self.unary("-", wide))
         return self.convert(self.binary("/", 1.0, self.binary("+", 1.0, decay)), kind)
 
+    def mul_sigmoid(self, x: Any, y: Any) -> TensorValue:
+        """`x * sigmoid(y)`."""
+        a, b = self._float_arguments((x, y), "tl.math.mul_sigmoid")
+        power = self.unary("-", self._in_wide(b))
+        return self.convert(self.divided_by_1_plus(self._in_wide(a), power, "exp"), a.dtype)
+
+    def divided_by_1_plus(self, x: TensorValue, power: TensorValue, function: str) -> TensorValue:
+        """`x / (1 + function(power))` of fp32 or fp64, with `function` "exp" or "exp2"."""
+        if x.dtype.is_fp64():
+            decay = self.float_function(function, (power,), function)
+            return self.binary("/", x, self.binary("+", decay, 1.0))
+        return self.emit("tile.mul_sigmoid", [x, power], x.type, function=function)
+
     def softmax(
         self, x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False
     ) -> TensorValue:
