@@ -66,3 +66,19 @@ def test_bytes_beside_undefined_ones():
     np.testing.assert_array_equal(
         found.astype(float), x.astype(ml_dtypes.float8_e5m2).astype(float)
     )
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("wide", ["f32", "f16", "bf16"])
+def test_widened(name, wide):
+    """Every 8-bit float as it is, by the hardware's instruction."""
+    kind, narrow = KINDS[name]
+    kinds = {"f32": dtypes.float32, "f16": dtypes.float16, "bf16": dtypes.bfloat16}
+    element = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[wide]
+    types = {"x": pointer_type(kind), "out": pointer_type(kinds[wide])}
+    module = build(KernelFunction(narrowed), types, dict.fromkeys(types, 16)).module
+    artifact = backend.compile(module, Options(num_warps=4), target_info("sm_90a"))
+    assert f"cvt.rn.f16x2.{name}x2" in artifact.asm["ptx"]
+    x = np.arange(512).astype(np.uint8).view(narrow)
+    found = np.asarray(run_ptx(artifact, [x, np.zeros(512, element)], (1, 1, 1))[1])
+    np.testing.assert_array_equal(found.astype(float), x.astype(float))

@@ -28,6 +28,9 @@ class Feature(StrEnum):
     """`red.add` of float vectors of up to 16 bytes, and of bf16."""
     FLOAT8_CONVERSIONS = "cvt.float8"
     """`cvt` to 8-bit floats."""
+    FLOAT8_MMA_SYNC = "mma.sync.float8"
+    """`mma.sync` of 8-bit floats in hardware. For other chips that have it in their ISA the assembler makes two of fp16, whose
+    sum it adds to the accumulator by instructions of their own."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ CHIPS = (
         89, isa="ptx84", cores=128, l2_bytes=72 << 20,
         sm=SmLimits(1536, 24, 100 << 10), mma=(*MMA_SYNC_80, *MMA_SYNC_89),
         rates=GpuRates(2.50, 2.30, 512, 128, 2, 64.0, 850.0, 0.80, element_rates=_WITH_F8),
-        features=(Feature.FLOAT8_CONVERSIONS,),
+        features=(Feature.FLOAT8_CONVERSIONS, Feature.FLOAT8_MMA_SYNC),
     ),
     _chip(  # H100, H200
         90, "a", isa="ptx86", cores=132, l2_bytes=50 << 20,
@@ -88,7 +88,7 @@ CHIPS = (
         rates=GpuRates(
             2.50, 2.40, 256, 128, 2, 64.0, 1520.0, 0.80, element_rates=_GEFORCE_50, half_accumulator_rate=2.0
         ),
-        features=(*_SM_90, Feature.REGISTER_REALLOCATION),
+        features=(*_SM_90, Feature.FLOAT8_MMA_SYNC, Feature.REGISTER_REALLOCATION),
     ),
 )  # fmt: skip
 """All chips, older ones first."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -91,7 +91,7 @@ class KernelCodegen:
         self.known = Facts()
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
-        self.rounded: dict[Any, Value] = {}  # to tf32, by value and basic block
+        self.rounded: dict[Any, Value] = {}  # to tf32 and fp16, by value and basic block
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
         self.over: set[SSAValue] = set()
         self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
@@ -426,7 +426,7 @@ Handler = Callable[[KernelCodegen, Any], None]
 
 HANDLERS: dict[type[Operation], Handler] = {
     func.ReturnOp: _return,
-    arith.TruncFOp: float8.lower_truncf,
+    **float8.HANDLERS,
     scf.ForOp: control.lower_for,
     scf.IfOp: control.lower_if,
     scf.WhileOp: control.lower_while,

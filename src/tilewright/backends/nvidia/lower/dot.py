@@ -25,12 +25,13 @@ from tilewright.layouts import Layout
 from tilewright.layouts.fragments import INSTRUCTIONS
 from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.select_mma import instruction_of
-from tilewright.targets import MmaInstruction
+from tilewright.targets import Feature, MmaInstruction
 from tilewright.targets.instructions import PAIRS
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
+_FLOAT8 = ("e4m3", "e5m2")
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
@@ -101,9 +102,36 @@ def _multiply(
         text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
         made = _emit(gen, text, a, b, packed, ("r", "r"))
         return [v for word in made for v in halves(gen, word)]
+    if kind in _FLOAT8 and not gen.target.has(Feature.FLOAT8_MMA_SYNC):
+        return _multiply_as_half(gen, (kind, (*other, kind)[0]), a, b, sums)
     acc = "s32" if kind in ("s8", "u8") else "f32"
     text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{(*other, kind)[0]}.{acc}"
     return _emit(gen, text, a, b, sums, ("r", "r" if acc == "s32" else "f"))
+
+
+def _multiply_as_half(
+    gen: KernelCodegen, kinds: tuple[str, str], a: list[Value], b: list[Value], sums: list[Value]
+) -> list[Value]:
+    """A product of 8-bit floats as two of fp16 (exact): the first of the lower halves of all registers, whose elements
+    are the same of k in both operands, the second of the upper halves."""
+    pairs = [
+        [[_half_of_word(gen, word, kind, part) for word in words] for part in range(2)]
+        for kind, words in zip(kinds, (a, b), strict=True)
+    ]
+    for left, right in zip(*pairs, strict=True):
+        text = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+        sums = _emit(gen, text, left, right, sums, ("r", "f"))
+    return sums
+
+
+def _half_of_word(gen: KernelCodegen, word: Value, kind: str, part: int) -> Value:
+    """Two of the four 8-bit floats of a register as fp16; once in a basic block."""
+    key = word, gen.builder.block, part
+    if key not in gen.rounded:
+        text = f"{{ .reg .b16 h<2>; mov.b32 {{h0, h1}}, $1; cvt.rn.f16x2.{kind}x2 $0, h{part}; }}"
+        function = ir.FunctionType(I32, [I32])
+        gen.rounded[key] = gen.builder.asm(function, text, "=r,r", [word], side_effect=False)
+    return gen.rounded[key]
 
 
 def _emit(

@@ -1,6 +1,7 @@
-"""Lower conversions to 8-bit floats to `cvt.rn.satfinite.{e5m2,e4m3}x2.f32`, two elements per instruction.
+"""Lower conversions from and to 8-bit floats to `cvt.rn.f16x2.{e5m2,e4m3}x2` and
+`cvt.rn.satfinite.{e5m2,e4m3}x2.f32`, two elements per instruction.
 
-The instruction saturates on overflow; the language overflows to infinity (e5m2) or NaN (e4m3fn), like `ml_dtypes`
+Every 8-bit float is an fp16, too. The instruction saturates on overflow; the language overflows to infinity (e5m2) or NaN (e4m3fn), like `ml_dtypes`
 (the software conversion in `backends/llvm/casts.py` needs a dozen integer instructions). Overflow is rare and shows
 as the largest finite code or above: one check for many elements branches to a path that corrects them.
 """
@@ -9,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
-from tilewright.backends.llvm.casts import to_f32
+from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.quads import words_of
@@ -25,7 +26,7 @@ from tilewright.targets import Feature
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
+I8, I16, I32, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
 
 
 _AT_ONCE, _OF_MANY = 16, 4
@@ -70,6 +71,41 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
             for i, register in enumerate(registers):
                 result[register] = _byte(gen.builder, word, i)
     gen.bind(op.result, result)
+
+
+def lower_extf(gen: KernelCodegen, op: arith.ExtFOp) -> None:
+    """Convert two elements at a time to fp16, and those to wider floats."""
+    form, wide = _FORMATS.get(type(tile.element_of(op.input))), tile.element_of(op.result)
+    known = wide == f32 or isinstance(wide, Float16Type | BFloat16Type)
+    if form is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
+        gen.elementwise(op)
+        return
+    layout, parts = gpu.layout_of(op.result), gen.parts(op.input)
+    result = list[Value](parts)
+    for registers in words_of(layout, 2) if layout is not None else [[0]]:
+        for register, half in zip(registers, _halves(gen, parts, registers, form), strict=False):
+            result[register] = half if isinstance(wide, Float16Type) else _wider(gen, half, wide)
+    gen.bind(op.result, result)
+
+
+def _halves(
+    gen: KernelCodegen, parts: list[Value], registers: list[int], form: _Format
+) -> list[Value]:
+    """Up to two elements as fp16."""
+    b = gen.builder
+    pair: Value = ir.Constant(I16, 0)
+    for i, register in enumerate(registers):
+        pair = b.or_(pair, b.shl(b.zext(parts[register], I16), ir.Constant(I16, 8 * i)))
+    kind = ir.FunctionType(I32, [I16])
+    text = f"cvt.rn.f16x2.{form.name}x2 $0, $1;"
+    word = b.asm(kind, text, "=r,h", [pair], side_effect=False)
+    halves = b.bitcast(word, ir.VectorType(ir.HalfType(), 2))
+    return [b.extract_element(halves, ir.Constant(I32, i)) for i in range(2)]
+
+
+def _wider(gen: KernelCodegen, half: Value, kind: Attribute) -> Value:
+    single = gen.builder.fpext(half, F32)
+    return single if kind == f32 else from_f32(gen.builder, single, kind, gen.math)
 
 
 def _rounded(gen: KernelCodegen, parts: list[list[Value]], form: _Format) -> list[Value]:
@@ -154,3 +190,6 @@ def _exact(gen: KernelCodegen, value: Value, byte: Value, form: _Format) -> Valu
     is_nan = b.fcmp_unordered("uno", value, value)
     code = b.select(is_nan, ir.Constant(I32, form.nan), ir.Constant(I32, form.overflow))
     return b.select(over, b.trunc(b.or_(code, sign), I8), byte)
+
+
+HANDLERS: dict[type[Operation], Any] = {arith.TruncFOp: lower_truncf, arith.ExtFOp: lower_extf}
