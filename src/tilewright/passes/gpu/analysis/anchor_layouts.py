@@ -32,6 +32,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     default_layout,
     run_length,
 )
+from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.split_layouts import joined, split_source
@@ -69,6 +70,7 @@ class AnchorLayouts:
             {} if num_ctas_of(function) > 1 else None
         )
         self._gathers = GatherLayouts(function, warps)
+        self._factors = AccumulatorFactors(self.of, self.is_free)
         self._block(function.body.block)
 
     def access(self, op: Operation) -> Layout:
@@ -223,7 +225,8 @@ class AnchorLayouts:
         Operands that a loop computes come first: the others change their layout before the loop."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
         same.sort(key=lambda v: not _is_loop_variant(v, op))
-        found = next((h for v in same if (h := self.of(v)) is not None), None)
+        found = self._factors.layout(tiles[0]) if is_pure_elementwise(op) else None
+        found = found or next((h for v in same if (h := self.of(v)) is not None), None)
         found = found or self._gathers.addresses.get(tiles[0]) or self._of_other_operand(op)
         if not any(_is_loop_variant(v, op) and self.of(v) is not None for v in same):
             found = self._reduced_in_loop(op, tiles[0]) or found

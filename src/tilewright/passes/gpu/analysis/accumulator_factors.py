@@ -1,0 +1,112 @@
+"""Where tiles that are loaded and combined with a dot's accumulator change their layout.
+
+Element-wise operations work in the layout of their operands, so a factor of an accumulator would be computed in the
+layout in which it is loaded, and converted where it meets the accumulator: once per such place, in the type of the
+computation. If what is loaded has fewer bytes (a gate in bf16 of which a sigmoid and its derivative are computed in
+fp32), it is converted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.effects import is_pure_elementwise
+
+
+class AccumulatorFactors:
+    """Layouts of element-wise operations that connect loads with accumulators."""
+
+    def __init__(
+        self, anchor: Callable[[SSAValue], Layout | None], is_free: Callable[[SSAValue], bool]
+    ) -> None:
+        self._anchor, self._is_free = anchor, is_free
+        self._found: dict[SSAValue, Layout | None] = {}
+
+    def layout(self, value: SSAValue) -> Layout | None:
+        """The accumulator's layout, for the result of an element-wise operation that is best computed in it."""
+        if value not in self._found:
+            component = self._component(value)
+            layout = self._of_component(component)
+            self._found.update(dict.fromkeys(component, layout))
+        return self._found[value]
+
+    def _component(self, value: SSAValue) -> dict[SSAValue, None]:
+        """Tiles of one shape that element-wise operations of one block combine."""
+        shape, block = tile.shape_of(value), value.owner.parent_block()  # type: ignore[union-attr]
+        found: dict[SSAValue, None] = {}
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in found or self._is_free(current) or tile.shape_of(current) != shape:
+                continue
+            found[current] = None
+            ops = [use.operation for use in current.uses]
+            if not isinstance(current.owner, Block):
+                ops.append(current.owner)
+            for op in ops:
+                if is_pure_elementwise(op) and op.parent is block:
+                    pending += [v for v in (*op.operands, *op.results) if tile.is_tile(v)]
+        return found
+
+    def _of_component(self, component: dict[SSAValue, None]) -> Layout | None:
+        ops = {v.owner for v in component if _is_elementwise(v.owner)}
+        sources = [v for v in component if v.owner not in ops]
+        sums = [v for v in sources if is_accumulator(v)]
+        loads = [v for v in sources if isinstance(v.owner, tile.LoadViewOp)]
+        layout = self._anchor(sums[0]) if sums else None
+        if layout is None or not loads or len(loads) + len(sums) < len(sources):
+            return None
+        if any(self._anchor(v) != layout for v in sums):
+            return None
+        in_order = [op for op in _block_of(ops) if op in ops]
+        moved = _bytes_moved(in_order, set(sums), set(component))
+        return layout if sum(map(_size, loads)) < moved else None
+
+
+def _bytes_moved(ops: list[Operation], sums: set[SSAValue], component: set[SSAValue]) -> int:
+    """Bytes per element of what changes its layout if each operation works in that of its first operand, and of loaded
+    layouts that stores would do without."""
+    of_sums = set(sums)
+    moved: dict[SSAValue, None] = {}
+    for op in ops:
+        own = [v for v in op.operands if v in component]
+        takes_sums = bool(own) and own[0] in of_sums
+        moved |= {v: None for v in own if (v in of_sums) != takes_sums}
+        if takes_sums:
+            of_sums |= set(op.results)
+    stored = [v for v in component - of_sums if any(_stores(use.operation) for use in v.uses)]
+    return sum(map(_size, moved)) - sum(map(_size, stored))
+
+
+def is_accumulator(value: SSAValue, depth: int = 2) -> bool:
+    """Whether a tile is the sum of a dot, or a loop's results are such sums."""
+    owner = value.owner
+    if isinstance(owner, tile.DotOp):
+        return True
+    if isinstance(owner, scf.ForOp) and depth:
+        yielded = end_of(owner.body.block).operands[position_of(value, owner.results)]
+        return is_accumulator(yielded, depth - 1)
+    return False
+
+
+def _is_elementwise(owner: Operation | Block) -> bool:
+    return not isinstance(owner, Block) and is_pure_elementwise(owner)
+
+
+def _block_of(ops: set[Operation | Block]) -> list[Operation]:
+    blocks = {op.parent for op in ops if not isinstance(op, Block)}
+    return [op for block in blocks if isinstance(block, Block) for op in block.ops]
+
+
+def _stores(op: Operation) -> bool:
+    return isinstance(op, tile.StoreViewOp | tile.StoreOp)
+
+
+def _size(value: SSAValue) -> int:
+    return tile.element_bytes(tile.element_of(value))
