@@ -75,6 +75,7 @@ from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
     read_converted,
+    read_in_each_layout,
     register_operand,
 )
 from tilewright.passes.gpu.analysis.shared_allocation import (
@@ -87,6 +88,7 @@ from tilewright.passes.gpu.analysis.staging import (
     COPY,
     can_copy,
     copied_together,
+    is_converted_again,
     is_read_transposed,
     shared_loads,
     staged_loads,
@@ -239,7 +241,8 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
     """Stage the loads from which the operands of `op` are computed.
 
     `limit`: bytes of all buffers, including those of the block's operands; twice that where operands are computed
-    from more than loads, which pays off if copies can be issued ahead.
+    from more than loads, which pays off if copies can be issued ahead. Loads that several dots take in different layouts
+    pass through shared memory anyway.
     """
     found, alone = staged_loads(op)
     groups = [
@@ -254,7 +257,10 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
         tiles |= {load.result for load in others if len(tile.shape_of(load.result)) == 2}
     stages = 1 if alone else 2
     if allocated(function) + stages * sum(map(tile_bytes, tiles)) > limit:
-        return []
+        tiles = {load.result for loads, _ in groups for load in loads if is_converted_again(load)}
+        groups = [([load for load in loads if load.result in tiles], at) for loads, at in groups]
+        if allocated(function) + sum(map(tile_bytes, tiles)) > limit:
+            return []
     return [read for loads, first in groups for read in _stage_group(loads, first, op, function)]
 
 
@@ -279,7 +285,8 @@ def _stage_group(
         load.detach()
         load.erase()
         read_converted(read)
-    return reads
+        read_in_each_layout(read)
+    return [read for read in reads if read.parent is not None]
 
 
 def _wait(pending: int) -> Operation:

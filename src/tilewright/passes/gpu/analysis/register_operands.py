@@ -25,6 +25,7 @@ from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_aro
 
 _MOST_REGISTERS = 192
 """Registers per thread, of 255; the rest is for addresses and prefetched values."""
+_FEWEST_CONVERSIONS = 2
 _MOST_COPIES = 2
 """Elements per thread, over those of a layout without copies, up to which operands are computed where a dot wants them."""
 
@@ -113,6 +114,27 @@ def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
     if layout is None or not all(op in dots or _may_move(op, made) for op in users):
         return
     _assign_layout(made, [op for op in users if op not in dots], layout)
+
+
+def read_in_each_layout(read: gpu.LocalLoadOp) -> None:
+    """Read a stage again for each conversion of what is read, where several dots take it in layouts of their own: a
+    conversion would store the tile to shared memory once more."""
+    converts = [use.operation for use in read.result.uses]
+    if len(converts) < _FEWEST_CONVERSIONS:
+        return
+    for convert in converts:
+        if isinstance(convert, gpu.ConvertLayoutOp) and convert.parent is read.parent:
+            again = gpu.LocalLoadOp.create(
+                operands=list(read.operands),
+                result_types=[convert.result.type],
+                location=convert.location,
+            )
+            again.result.name_hint = read.result.name_hint
+            insert_before(again, convert)
+            convert.result.replace_all_uses_with(again.result)
+            erase(convert)
+    if not read.result.uses:
+        erase(read)
 
 
 def read_converted(read: gpu.LocalLoadOp) -> None:

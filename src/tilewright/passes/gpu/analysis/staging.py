@@ -172,6 +172,12 @@ def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, 
     return found
 
 
+def is_converted_again(load: tile.LoadViewOp) -> bool:
+    """Whether a loaded tile is converted to several layouts, each of which takes a buffer in shared memory."""
+    users = [use.operation for use in load.result.uses]
+    return len(users) > 1 and all(isinstance(user, gpu.ConvertLayoutOp) for user in users)
+
+
 def is_read_transposed(op: Operation) -> bool:
     """Whether an operation turns a tile for products alone that read shared memory contiguous along either dimension:
     the bytes are the same."""
