@@ -7,6 +7,7 @@ import pytest
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
+    ROWS,
     WarpGrid,
     WgmmaInstruction,
     batched,
@@ -179,7 +180,7 @@ def matrices(lanes, coordinates, along_k, size, rows):
 def test_sums_are_operands_of_pairs():
     """With pairs of neighbors along k, sums are where the left operand of the next product has to be."""
     for warps in (1, 2, 4):
-        where = choose_warp_grid(INSTRUCTIONS["m16n8k8.tf32.pairs"], 16 * warps, 32, warps, True)
+        where = choose_warp_grid(INSTRUCTIONS["m16n8k8.tf32.pairs"], 16 * warps, 32, warps, ROWS)
         sums, left = where.accumulator(16 * warps, 32), where.left(16 * warps, 32)
         assert sums.lanes == left.lanes
         assert sums.warps == left.warps

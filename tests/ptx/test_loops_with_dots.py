@@ -112,3 +112,31 @@ def test_8_bit_floats_in_warps(kinds, target):
     assert native == (target == "sm_89")
     (found,) = run_ptx(artifact, (a, b, np.zeros((32, 32), np.float32), depth), (1,))[2:]
     np.testing.assert_allclose(found, a.astype(float) @ b.astype(float).T, rtol=1e-5, atol=1e-4)
+
+
+@tw.jit
+def scored(q, keys, weights, out, k, H: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
+    heads, depth, lanes = tl.arange(0, H), tl.arange(0, D), tl.arange(0, BLOCK)
+    query = tl.load(q + heads[:, None] * D + depth[None, :])
+    weight = tl.load(weights + heads)
+    for start in range(0, k, BLOCK):
+        key = tl.load(keys + (start + lanes)[None, :] * D + depth[:, None])
+        scores = tl.maximum(tl.dot(query, key), 0.0) * weight[:, None]
+        tl.store(out + start + lanes, scores.trans().reshape(BLOCK, 1, H).sum(-1).reshape(BLOCK))
+
+
+def test_reductions_of_results_stay_in_warps():
+    random, heads, depth, count, block = np.random.default_rng(5), 32, 32, 128, 64
+    q, keys = bf16(random, heads, depth), bf16(random, count, depth)
+    weights = random.standard_normal(heads).astype(np.float32)
+    types = {"q": "bf16", "keys": "bf16", "weights": "fp32", "out": "fp32"}
+    made = compiled(scored, types, {"H": heads, "D": depth, "BLOCK": block})
+    (reduced,) = re.findall(
+        r"tile.reduce.*?\}\) : \(tensor<[^\"]*\"([^\"]*)\"", str(made.asm["gpu"]), re.DOTALL
+    )
+    assert all(vector.endswith(",0") for vector in reduced.split("w[")[1].rstrip("]").split())
+    (found,) = run_ptx(made.artifact, (q, keys, weights, np.zeros(count, np.float32), count), (1,))[
+        3:
+    ]
+    wanted = weights @ np.maximum(q.astype(float) @ keys.astype(float).T, 0)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)

@@ -15,6 +15,8 @@ from tilewright.targets.instructions import MMA_SYNC_80, MMA_SYNC_89, MmaInstruc
 
 INSTRUCTIONS = {row.name: row for row in (*MMA_SYNC_80, *MMA_SYNC_89)}
 """`mma.sync` instructions by the name in the IR (`select-mma`)."""
+SQUARE, ROWS, COLUMNS = WARP_GRIDS = ("square", "rows", "columns")
+"""What a warp has of a dot's result: a slice as square as possible, whole rows or whole columns."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +117,10 @@ def _scaled(vector: Vector, factor: int) -> Vector:
 
 
 def choose_warp_grid(
-    instruction: MmaInstruction, m: int, n: int, warps: int, by_rows: bool = False
+    instruction: MmaInstruction, m: int, n: int, warps: int, along: str = SQUARE
 ) -> WarpGrid:
-    """Warps along the rows and columns of an m×n result: slices as square as possible, or `by_rows` as many whole
-    rows as possible.
+    """Warps along the rows and columns of an m×n result: slices as square as possible, or as many whole rows (`ROWS`)
+    or columns (`COLUMNS`) as possible.
 
     Excess warps are replicas (their bits are zero vectors).
     """
@@ -126,27 +128,27 @@ def choose_warp_grid(
     even, (m_block, n_block) = warps & -warps, _block(m, n)
     groups = warps // even
     repeats = (m // m_block, n // n_block)
-    along = next((d for d in (0, 1) if groups > 1 and repeats[d] % groups == 0), -1)
+    group_dim = next((d for d in (0, 1) if groups > 1 and repeats[d] % groups == 0), -1)
     while rows * columns < even:
         more_rows = m_block // (instruction.m * rows) > 1
         more_columns = n_block // (instruction.n * columns) > 1
-        tall = by_rows or m // rows >= n // columns
+        tall = along == ROWS or (along == SQUARE and m // rows >= n // columns)
         if more_rows and (tall or not more_columns):
             rows *= 2
         elif more_columns:
             columns *= 2
         else:
             rows *= 2
-    return WarpGrid(instruction, rows, columns, groups, along)
+    return WarpGrid(instruction, rows, columns, groups, group_dim)
 
 
 def mma_layouts(
-    name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, by_rows: bool = False
+    name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, along: str = SQUARE
 ) -> tuple[Layout, Layout, Layout]:
     """Layouts of A, B and the accumulator of a dot of `extents` m, n, k with instruction `name`, and of `batch`
-    matrices; `by_rows` as for `choose_warp_grid`."""
+    matrices; `along` as for `choose_warp_grid`."""
     m, n, k = extents
-    where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps, by_rows)
+    where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps, along)
     a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     if batch:
         return batched(a, batch), batched(b, batch), batched(acc, batch)

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.layouts import Layout, parse_layout
-from tilewright.layouts.fragments import INSTRUCTIONS, mma_layouts
+from tilewright.layouts.fragments import INSTRUCTIONS, WARP_GRIDS, mma_layouts
 from tilewright.layouts.layout import Vector
 
 Change = tuple[str, tuple[int, ...]]
@@ -82,8 +82,7 @@ def verify_dot_layouts(
     *batch, m, k = left.get_shape()
     n = right.get_shape()[-1]
     ways = [
-        mma_layouts(name, (m, n, k), sums.warp_count, *batch, by_rows=rows)
-        for rows in (False, True)
+        mma_layouts(name, (m, n, k), sums.warp_count, *batch, along=along) for along in WARP_GRIDS
     ]
     found = tuple(layout_of(value) for value in (lhs, rhs, acc))
     if found not in ways:

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer_product_layout, scan_of_columns_layout
-from tilewright.layouts.fragments import mma_layouts, parse_wgmma
+from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
@@ -35,6 +35,7 @@ from tilewright.passes.gpu.analysis.accesses import (
 from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.result_reductions import reduces_across_warps
 from tilewright.passes.gpu.analysis.split_layouts import joined, split_source
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -45,6 +46,8 @@ REMAPS = frozenset(
 MAX_SEGMENTS = 16
 """Runs per thread in a scan; the shuffles are repeated for each."""
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
+_MOST_ROWS_OF_A_WARP = 64
+"""Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
 _LONGEST_RUN = 16
 """Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
 EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
@@ -346,8 +349,17 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
     """Layouts of A, B and the accumulator of a dot on tensor cores."""
     *batch, m, k = tile.shape_of(op.lhs)
     n = tile.shape_of(op.rhs)[-1]
-    by_rows = not batch and _in_chain(op)
-    return mma_layouts(instruction_of(op), (m, n, k), warps, *batch, by_rows=by_rows)
+    shapes = instruction_of(op), (m, n, k), warps
+    if batch:
+        return mma_layouts(*shapes, batch[0])
+    if _in_chain(op):
+        return mma_layouts(*shapes, along=ROWS)
+    layouts = mma_layouts(*shapes)
+    if m <= _MOST_ROWS_OF_A_WARP and reduces_across_warps(op.result, layouts[-1]):
+        columns = mma_layouts(*shapes, along=COLUMNS)
+        if not reduces_across_warps(op.result, columns[-1]):
+            return columns
+    return layouts
 
 
 def _in_chain(op: tile.DotOp) -> bool:
