@@ -11,6 +11,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import Argument, LaunchPlan, TensorMap
 from tilewright.integrations.inductor import bundles, kernels
+from tilewright.integrations.triton_driver import GPUTarget
 
 
 @tw.jit
@@ -88,3 +89,20 @@ def test_the_number_of_warps_is_that_of_the_code():
     assert kernels._metadata(native).num_warps == 2
     native.plan = replace(PLAN, threads=0)
     assert kernels._metadata(native).num_warps == 8
+
+
+@tw.jit
+def transpose(x, o, B: tl.constexpr):
+    i, j = tl.program_id(0) * B + tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    tl.store(o + i + 1024 * j, tl.load(x + j + 64 * i))
+
+
+def test_a_transposing_kernel_is_launched_without_tensor_maps():
+    """TMA would store its tile, but torch's static launcher and AOTInductor pass no tensor maps."""
+    types, constants = {"x": "*bf16", "o": "*bf16", "B": "constexpr"}, {"B": 64}
+    divisible = [["tt.divisibility", 16]]
+    src = kernels.ASTSource(transpose, types, constants, {(0,): divisible, (1,): divisible})
+    own = transpose.compile(src.types(), src.values(), target="sm_90a")
+    assert own.plan.tensor_maps
+    compiled = kernels.compile(src, GPUTarget("cuda", 90, 32))
+    assert not compiled.plan.tensor_maps and bundles.is_statically_launchable(compiled)

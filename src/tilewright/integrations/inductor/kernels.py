@@ -205,11 +205,24 @@ def compile(src: ASTSource, target: Any = None, options: Any = None) -> Compiled
     chosen = _options(dict(options or {}), on_cpu)
     with bundles.read():
         compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
+        if _only_stores_use_tma(compiled.plan):
+            chosen = replace(chosen, disable=(*chosen.disable, "lower-stores-to-tma"))
+            compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
     if not on_cpu:
         compiled.check_fits()
     kernel = CompiledKernel(src, compiled)
     bundles.write(kernel)
     return kernel
+
+
+def _only_stores_use_tma(plan: LaunchPlan) -> bool:
+    """Whether a kernel without TMA stores has no tensor maps.
+
+    torch's static launcher and AOTInductor's wrapper pass none. A transposing pointwise kernel gains nothing from TMA
+    stores: its tile goes through shared memory either way.
+    """
+    arguments = [plan.arguments[tensor_map.argument] for tensor_map in plan.tensor_maps]
+    return bool(arguments) and all(argument.written for argument in arguments)
 
 
 def _gpu_name(target: Any) -> str:
