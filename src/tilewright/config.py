@@ -210,14 +210,6 @@ def environment_of_child(**more: str) -> dict[str, str]:
     return {**os.environ, **more}
 
 
-def set_for_children(name: str, value: str | None) -> None:
-    """Set a variable for processes started from here, or remove it."""
-    if value is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
-
-
 #: variables that a launch looks at: they choose how a kernel is compiled or run
 _LAUNCH_VARIABLES = (
     "TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", "TILEWRIGHT_DEBUG", "TRITON_DEBUG",
@@ -249,7 +241,7 @@ def variable(name: str) -> str | None:
 
 
 def set_variable(name: str, value: str | None) -> None:
-    """Set the environment variable `name`; None removes it."""
+    """Set the environment variable `name`, of this process and those started from here; None removes it."""
     if value is None:
         os.environ.pop(name, None)
     else:

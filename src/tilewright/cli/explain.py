@@ -32,8 +32,7 @@ def explain(
 ) -> None:
     """Print the explanation of the kernel at `place`, for this CPU or a target, as a launch with `options`."""
     found = find_kernel(place)
-    given = signatures.split(signature)
-    types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
+    types = signatures.of_kernel(found, signature)
     machine = registry.machine(target) if target else None
     given_launch = target is not None or bool(options)
     launch = launch_options(found, parsed_options(options)) if given_launch else None
@@ -147,8 +146,7 @@ def explain_accesses(
 ) -> None:
     """Print the accesses of the kernel at `place`, or write them as JSON (`-`: print that)."""
     found = find_kernel(place)
-    given = signatures.split(signature)
-    types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
+    types = signatures.of_kernel(found, signature)
     machine = registry.machine(target) if target else registry.get("cpu").target()
     launch = launch_options(found, parsed_options(options))
     launch = replace(launch, disable=(*launch.disable, *disabled))

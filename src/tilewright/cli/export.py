@@ -29,9 +29,7 @@ def export(
     """Compile what `place` names and write its files; see `tilewright export --help`."""
     machine = registry.machine(target)
     found = find_kernel(place)
-    types = signatures.resolve(
-        found.kernel, signatures.split(signature), found.decorated, vars(found.module)
-    )
+    types = signatures.of_kernel(found, signature)
     if types.guesses:
         typer.echo(f"types guessed, --signature says others: {types.guesses}", err=True)
     chosen = replace(Options(**parsed_options(options)), disable=tuple(disabled))

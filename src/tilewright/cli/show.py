@@ -82,8 +82,7 @@ def show(
             )
         machine = registry.machine(target) if target else None
         found = find_kernel(place)
-        given = signatures.split(signature)
-        types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
+        types = signatures.of_kernel(found, signature)
         result = trace(
             found.kernel,
             types,

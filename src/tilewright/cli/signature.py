@@ -177,6 +177,11 @@ def resolve(
     return Signature(order, {n: result.reasons[n] for n in order}, known)
 
 
+def of_kernel(found: FoundKernel, text: str) -> Signature:
+    """Types for the parameters of a kernel of a file; `text` is the command line's signature."""
+    return resolve(found.kernel, split(text), found.decorated, vars(found.module))
+
+
 def _value(
     p: KernelParam, value: Any, names: Mapping[str, Any], compared_with_text: set[str]
 ) -> Any:

@@ -118,7 +118,7 @@ def _apply(wanted: frozenset[str]) -> None:
         (each.install if wanted or _served else each.uninstall)()
     (flex.install if wanted or _served else flex.uninstall)()
     value = "all" if len(wanted) == 2 else "".join(wanted)
-    config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))
+    config.set_variable(_VARIABLE, value or (NAMES_ONLY if _served else None))
 
 
 def _check_torch() -> None:

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
@@ -430,5 +430,4 @@ def _drop_dead(block: Block) -> None:
         if any(r.uses for r in op.results):
             continue
         if (op.results and is_virtual(op)) or (isinstance(op, cpu.FusionGroupOp) and not _acts(op)):
-            op.detach()
-            op.erase()
+            erase(op)

@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
-from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.edit import erase, insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
@@ -123,8 +123,7 @@ class _Lowering:
                 self._histogram(op)
         for op in list(self.entry.walk()):
             if isinstance(op, cpu.ScratchOp | cpu.BufferFromPtrOp):
-                op.detach()
-                op.erase()
+                erase(op)
 
     def _place(self, op: cpu.ScratchOp) -> None:
         kind = op.result.type
