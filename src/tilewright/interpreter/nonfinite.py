@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.errors import NumericalFault, SourceLocation
 from tilewright.interpreter.memory import AccessContext
 from tilewright.interpreter.pointers import PointerValue
-from tilewright.interpreter.undefined import enabled_lanes, followed
+from tilewright.interpreter.undefined import MarkedLanes, enabled_lanes, followed
 
 _WRITES = {"tile.store": "tl.store", "tile.atomic_rmw": "the atomic"}
 
@@ -29,17 +29,16 @@ class _Site(NamedTuple):
     location: SourceLocation | None
 
 
-class NonfiniteLanes:
+class NonfiniteLanes(MarkedLanes):
     """Follows such lanes through one launch; see `look`."""
 
     def __init__(self, context: AccessContext) -> None:
-        self.context = context
+        super().__init__(context)
         self._sites: list[_Site | None] = [None]
-        self._known: dict[int, tuple[Any, np.ndarray]] = {}
 
     def new_program(self) -> None:
         """Forget the values of the preceding program."""
-        self._known.clear()
+        super().new_program()
         del self._sites[1:]
 
     def look(
@@ -51,12 +50,12 @@ class NonfiniteLanes:
         results: Sequence[Any],
     ) -> None:
         """Follow one operation. Raises NumericalFault where such a lane is written."""
-        sites = [self._of(v) for v in operands]
+        sites = [self.of(v) for v in operands]
         if name in _WRITES:
             self._write(name, operands, sites[1])
             return
         if name == "tile.load" and sites[2] is not None:
-            self._mark(results[0], np.where(enabled_lanes(*operands[:2]), 0, sites[2]))
+            self.mark(results[0], np.where(enabled_lanes(*operands[:2]), 0, sites[2]))
         if name.startswith("tile.load"):
             return
         passed: Sequence[Any] = [None] * len(results)
@@ -68,26 +67,18 @@ class NonfiniteLanes:
             if lanes is None or not lanes.any():
                 lanes = self._begun(name, operands, result)
             if lanes is not None:
-                self._mark(result, np.where(_bad(result), lanes, 0))
+                self.mark(result, np.where(_bad(result), lanes, 0))
 
     def look_along(self, name: str, operands: Sequence[Any], results: Sequence[Any]) -> None:
         """Follow a reduction or scan."""
-        found = [s for s in map(self._of, operands) if s is not None]
+        found = [s for s in map(self.of, operands) if s is not None]
         whole = max((int(s.max()) for s in found), default=0)
         for result in results:
             if np.asarray(result).dtype.kind in "iub":
                 continue
             lanes = np.int32(whole) if whole else self._begun(name, operands, result)
             if lanes is not None:
-                self._mark(result, np.where(_bad(result), lanes, 0))
-
-    def _of(self, value: Any) -> np.ndarray | None:
-        found = self._known.get(id(value))
-        return found[1] if found is not None else None
-
-    def _mark(self, value: Any, sites: np.ndarray) -> None:
-        if sites.any():
-            self._known[id(value)] = value, sites  # the value itself, so that its id stays its own
+                self.mark(result, np.where(_bad(result), lanes, 0))
 
     def _begun(self, name: str, operands: Sequence[Any], result: Any) -> np.ndarray | None:
         """A new site where `result` has lanes that are not finite and all operands are."""

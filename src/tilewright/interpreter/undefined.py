@@ -26,13 +26,11 @@ _HELP = (
 )
 
 
-class UndefinedLanes:
-    """Follows such lanes through one launch; see `look`."""
+class MarkedLanes:
+    """Marks on lanes of the values of a program, by identity: a shadow array each, 0 where there is none."""
 
     def __init__(self, context: AccessContext) -> None:
         self.context = context
-        self._loads: list[SourceLocation | None] = [None]
-        self._sites: dict[SourceLocation | None, int] = {}
         self._known: dict[int, tuple[Any, np.ndarray]] = {}
 
     def new_program(self) -> None:
@@ -40,17 +38,23 @@ class UndefinedLanes:
         self._known.clear()
 
     def of(self, value: Any) -> np.ndarray | None:
-        """Where the lanes of `value` come from, if any of them is undefined."""
+        """The marks on `value`, if any of its lanes has one."""
         found = self._known.get(id(value))
         return found[1] if found is not None else None
 
     def mark(self, value: Any, sites: np.ndarray | None) -> None:
         """Set the shadow array of `value`."""
         if sites is not None and sites.any():
-            self._known[id(value)] = (
-                value,
-                sites,
-            )  # the value itself, so that its id stays its own
+            self._known[id(value)] = value, sites  # the value itself, so that its id stays its own
+
+
+class UndefinedLanes(MarkedLanes):
+    """Follows such lanes through one launch; see `look`."""
+
+    def __init__(self, context: AccessContext) -> None:
+        super().__init__(context)
+        self._loads: list[SourceLocation | None] = [None]
+        self._sites: dict[SourceLocation | None, int] = {}
 
     def look(
         self,
