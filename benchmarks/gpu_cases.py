@@ -23,12 +23,12 @@ import gpu_kernels
 import tilewright as tw
 from gpu_kernels import Call, error_of
 from tilewright.errors import TilewrightError
-from tilewright.runtime.described import signature_of
-from tilewright.runtime.epilogues import parts_of
-from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import kernels_of
-from tilewright.runtime.matmul_prepare import Call as Product
-from tilewright.runtime.matmul_prepare import prepare
+from tilewright.runtime.matmul.described import signature_of
+from tilewright.runtime.matmul.epilogues import parts_of
+from tilewright.runtime.matmul.kernels import GeneratedKernel
+from tilewright.runtime.matmul.prepare import Call as Product
+from tilewright.runtime.matmul.prepare import prepare
 from tilewright.runtime.workers import side_by_side
 
 Row = dict[str, Any]

@@ -23,7 +23,7 @@ from tilewright.dtypes import bfloat16, float16, float32
 from tilewright.errors import OutOfResources
 from tilewright.generator import Contraction, Operand
 from tilewright.runtime.export.matmul import argument_types
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 from tilewright.runtime.timing import do_bench
 from tilewright.targets import TargetInfo
 

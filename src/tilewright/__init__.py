@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tilewright.language.source_lines import register_source
     from tilewright.runtime.autotune import Autotuner, Config, autotune
     from tilewright.runtime.compiled import CompiledKernel
-    from tilewright.runtime.described import Described, from_mlir, loop_nest
-    from tilewright.runtime.epilogues import epilogue
     from tilewright.runtime.heuristics import Heuristics, heuristics
     from tilewright.runtime.host_functions import (
         cdiv,
@@ -45,6 +43,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.interface import KernelInterface
     from tilewright.runtime.jit import JITFunction, jit
     from tilewright.runtime.matmul import matmul
+    from tilewright.runtime.matmul.described import Described, from_mlir, loop_nest
+    from tilewright.runtime.matmul.epilogues import epilogue
     from tilewright.runtime.specialize import MockTensor
     from tilewright.runtime.tensor_wrapper import TensorWrapper, reinterpret
 
@@ -73,10 +73,10 @@ _NAMES = {
     "constexpr": "tilewright.dtypes",
     "register_source": "tilewright.language.source_lines",
     "matmul": "tilewright.runtime.matmul",
-    "from_mlir": "tilewright.runtime.described",
-    "loop_nest": "tilewright.runtime.described",
-    "Described": "tilewright.runtime.described",
-    "epilogue": "tilewright.runtime.epilogues",
+    "from_mlir": "tilewright.runtime.matmul.described",
+    "loop_nest": "tilewright.runtime.matmul.described",
+    "Described": "tilewright.runtime.matmul.described",
+    "epilogue": "tilewright.runtime.matmul.epilogues",
     "MatmulConfig": "tilewright.generator.config",
     "TilewrightError": "tilewright.errors",
     "CompilationError": "tilewright.errors",

@@ -12,10 +12,10 @@ from tilewright.backends.nvidia.backend import backend
 from tilewright.dtypes import constexpr, float32, float64, int32, int64, pointer_type
 from tilewright.generator.program import INTEGER, PARTIAL, POINTER, Program
 from tilewright.interpreter.executor import run_module
-from tilewright.runtime.epilogues import parts_of
-from tilewright.runtime.generated import pointer_names
 from tilewright.runtime.matmul import kernels_of
-from tilewright.runtime.matmul_prepare import Call, Prepared, prepare
+from tilewright.runtime.matmul.epilogues import parts_of
+from tilewright.runtime.matmul.kernels import pointer_names
+from tilewright.runtime.matmul.prepare import Call, Prepared, prepare
 
 #: SMs of the pretended GPU: few, so that persistent programs have several tiles
 CORES = 3

@@ -75,7 +75,7 @@ def test_sums_in_the_result_stay_in_registers():
     from tilewright.backends import registry
     from tilewright.generator import Contraction, MatmulConfig, Operand
     from tilewright.runtime.export.matmul import argument_types
-    from tilewright.runtime.generated import kernels
+    from tilewright.runtime.matmul.kernels import kernels
 
     stores = {}
     for apart in (True, False):

@@ -295,7 +295,7 @@ def test_wrong_text_is_told_with_its_place(mistake):
 def test_all_starting_points_give_the_same_ir():
     """One product described four times: the programs are the same object."""
     from tilewright.backends.registry import machine
-    from tilewright.runtime.matmul import _plans, kernels_of
+    from tilewright.runtime.matmul.call import _plans, kernels_of
 
     shape = "64x64xf32"
     loops = (EXAMPLES / "three_loops.mlir").read_text().replace("8192x8192xf16", shape)

@@ -16,7 +16,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-from tilewright.runtime.epilogues import parts_of
+from tilewright.runtime.matmul.epilogues import parts_of
 
 pytestmark = pytest.mark.sampled(4, full=4)
 

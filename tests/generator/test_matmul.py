@@ -292,8 +292,8 @@ def test_split_products_are_reproducible():
 
 
 def test_one_compilation_serves_many_shapes():
-    from tilewright.runtime.generated import kernels
-    from tilewright.runtime.matmul import _plans
+    from tilewright.runtime.matmul.call import _plans
+    from tilewright.runtime.matmul.kernels import kernels
 
     rng = np.random.default_rng(9)
     config = tw.MatmulConfig(16, 16, 16, group_m=3)
@@ -307,7 +307,7 @@ def test_one_compilation_serves_many_shapes():
 
 
 def test_rows_of_batches_are_joined():
-    from tilewright.runtime.matmul import _plans
+    from tilewright.runtime.matmul.call import _plans
 
     rng = np.random.default_rng(10)
     a, b = rng.standard_normal((4, 5, 30)), rng.standard_normal((30, 20))

@@ -22,7 +22,7 @@ from tilewright.generator.choice import choose, explain
 from tilewright.generator.config import Panels
 from tilewright.generator.program import POINTER, programs
 from tilewright.interpreter.executor import run_module
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 
 pytestmark = pytest.mark.sampled(4, full=3)
 

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.errors import LaunchError
-from tilewright.runtime import matmul_plan
+from tilewright.runtime.matmul import plan
 
 E = tw.epilogue
 CONFIG = tw.MatmulConfig(16, 16, 16)
@@ -19,13 +19,13 @@ CONFIG = tw.MatmulConfig(16, 16, 16)
 def ways(monkeypatch):
     """Counts launches by the way they go."""
     counts = {"native": 0, "python": 0}
-    last_call = matmul_plan.GeneratedKernel.__getitem__
+    last_call = plan.GeneratedKernel.__getitem__
 
     def counted(self, grid):
         counts["python"] += 1
         return last_call(self, grid)
 
-    monkeypatch.setattr(matmul_plan.GeneratedKernel, "__getitem__", counted)
+    monkeypatch.setattr(plan.GeneratedKernel, "__getitem__", counted)
     return counts
 
 
@@ -111,7 +111,7 @@ def test_functions_of_the_user_may_change(monkeypatch):
 
 
 def test_code_is_kept_as_long_as_a_plan_calls_it():
-    from tilewright.runtime.matmul import _plans
+    from tilewright.runtime.matmul.call import _plans
 
     a, b, out = operands(np.random.default_rng(7), "numpy")
     config = tw.MatmulConfig(16, 16, 32)

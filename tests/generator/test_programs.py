@@ -191,7 +191,7 @@ def compiled_for_hopper(contraction, config):
     """The one kernel of a contraction, compiled for packed arrays of 512 x 512 x 512."""
     from tilewright.backends.base import Options
     from tilewright.runtime.compiler import compile_kernel
-    from tilewright.runtime.generated import kernels
+    from tilewright.runtime.matmul.kernels import kernels
     from tilewright.runtime.specialize import ArgumentType, slot_kind
 
     (kernel,) = kernels(contraction, config)

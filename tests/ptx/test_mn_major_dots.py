@@ -19,7 +19,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.errors import TilewrightError
 from tilewright.frontend import build
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 
 pytestmark = pytest.mark.sampled(6, full=6)
 

@@ -12,7 +12,7 @@ import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
 from tilewright.runtime.export.matmul import argument_types, export_matmul
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 from tilewright.runtime.native.tensor_maps import promotion
 
 #: a libcuda that prints every call; context 7 is current

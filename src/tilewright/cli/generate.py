@@ -20,10 +20,10 @@ from tilewright.errors import LaunchError
 from tilewright.generator.choice import explain
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.deprecated import CONFIG_FIELDS
-from tilewright.runtime.described import Described, from_mlir, signature_of
 from tilewright.runtime.export.matmul import export_matmul
 from tilewright.runtime.matmul import kernels_of
-from tilewright.runtime.matmul_prepare import Prepared
+from tilewright.runtime.matmul.described import Described, from_mlir, signature_of
+from tilewright.runtime.matmul.prepare import Prepared
 
 _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 

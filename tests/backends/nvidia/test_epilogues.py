@@ -9,7 +9,7 @@ from tilewright import dtypes
 from tilewright.generator import Contraction, MatmulConfig, Operand
 from tilewright.generator.contraction import Extra, Step
 from tilewright.runtime.export.matmul import argument_types
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 
 HALF = Operand(dtypes.float16)
 BIAS = Step("add", (Extra(dtypes.float16, "n"),))

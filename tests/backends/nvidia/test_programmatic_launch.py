@@ -7,9 +7,9 @@ import pytest
 
 from tilewright.backends.nvidia.target import target_info
 from tilewright.generator import MatmulConfig
-from tilewright.runtime.described import signature_of
 from tilewright.runtime.matmul import kernels_of
-from tilewright.runtime.matmul_prepare import Call, prepare
+from tilewright.runtime.matmul.described import signature_of
+from tilewright.runtime.matmul.prepare import Call, prepare
 
 TARGET = target_info("sm_90a")
 

@@ -7,7 +7,7 @@ import pytest
 from tilewright import dtypes
 from tilewright.generator import Contraction, MatmulConfig, Operand
 from tilewright.runtime.export.matmul import argument_types
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 
 WRITES = re.compile(r"\tst\.shared|\tstmatrix")
 STORES = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.global\.shared")

@@ -25,7 +25,7 @@ from tilewright.generator.program import (
 )
 from tilewright.runtime.export import Exported, export_parts
 from tilewright.runtime.export.interface import Part
-from tilewright.runtime.generated import kernels
+from tilewright.runtime.matmul.kernels import kernels
 from tilewright.runtime.specialize import ArgumentType, slot_kind
 from tilewright.targets import TargetInfo
 

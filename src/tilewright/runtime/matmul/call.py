@@ -29,12 +29,12 @@ from tilewright.generator.program import (
 )
 from tilewright.runtime.devices import Place, place_of
 from tilewright.runtime.dynamo import dynamo_disabled
-from tilewright.runtime.epilogues import parts_of
-from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
-from tilewright.runtime.matmul_plan import Launch, Panels, Plan, array_dtype
-from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
-from tilewright.runtime.matmul_shapes import Problem
-from tilewright.runtime.output_aliasing import OutputAliasCheck, may_have_internal_overlap
+from tilewright.runtime.matmul.aliasing import OutputAliasCheck, may_have_internal_overlap
+from tilewright.runtime.matmul.epilogues import parts_of
+from tilewright.runtime.matmul.kernels import GeneratedKernel, kernels, pointer_names
+from tilewright.runtime.matmul.plan import Launch, Panels, Plan, array_dtype
+from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
+from tilewright.runtime.matmul.shapes import Problem
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 

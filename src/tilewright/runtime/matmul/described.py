@@ -23,10 +23,10 @@ from tilewright.generator.mlir_parser import descriptions
 from tilewright.generator.program import INTEGER, POINTER
 from tilewright.generator.python_loops import affine_function
 from tilewright.runtime.dynamo import dynamo_disabled
-from tilewright.runtime.generated import GeneratedKernel
-from tilewright.runtime.matmul import matmul
-from tilewright.runtime.matmul_plan import array_dtype
-from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
+from tilewright.runtime.matmul.call import matmul
+from tilewright.runtime.matmul.kernels import GeneratedKernel
+from tilewright.runtime.matmul.plan import array_dtype
+from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import (
     ArgumentType,
     MockTensor,

@@ -13,7 +13,8 @@ from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Extra, Operand, Part, Step
-from tilewright.runtime.matmul_shapes import (
+from tilewright.runtime.matmul.aliasing import has_internal_overlap, may_have_internal_overlap
+from tilewright.runtime.matmul.shapes import (
     INT32,
     Problem,
     View,
@@ -21,7 +22,6 @@ from tilewright.runtime.matmul_shapes import (
     broadcast_batches,
     view_of,
 )
-from tilewright.runtime.output_aliasing import has_internal_overlap, may_have_internal_overlap
 from tilewright.runtime.specialize import element_type
 from tilewright.targets import TargetInfo
 

@@ -15,8 +15,8 @@ from tilewright import config
 from tilewright.dtypes import dtype
 from tilewright.generator.contraction import Part
 from tilewright.runtime.devices import Place, stream_function
-from tilewright.runtime.generated import GeneratedKernel
-from tilewright.runtime.output_aliasing import OutputAliasCheck
+from tilewright.runtime.matmul.aliasing import OutputAliasCheck
+from tilewright.runtime.matmul.kernels import GeneratedKernel
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.matmul_shapes import View, view_of
+from tilewright.runtime.matmul.shapes import View, view_of
 
 #: how long to search for an element that two interleaved arrays share: NumPy's `max_work`, whose type its hints
 #: narrow to its two named values
