@@ -8,7 +8,7 @@ name may have another type in each branch or iteration when nobody reads it late
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from tilewright.language.kernel_function import KernelFunction
@@ -16,39 +16,30 @@ from tilewright.language.kernel_function import KernelFunction
 Names = frozenset[str]
 _NONE: Names = frozenset()
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
-    """`node` and what is below it, without function bodies; comprehension targets are left out."""
-    yield node
-    if isinstance(node, _SCOPES):
+def _collect(node: ast.AST, reads: set[str], stores: list[str] | None) -> None:
+    """Add the names that are read in `node`, and those assigned outside of function bodies and comprehension targets."""
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Load):
+            reads.add(node.id)
+        elif stores is not None:
+            stores.append(node.id)
         return
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.comprehension):
-            yield from _walk_here(child.iter)
-            for condition in child.ifs:
-                yield from _walk_here(condition)
-        else:
-            yield from _walk_here(child)
-
-
-def _reads(*nodes: ast.AST | None) -> Names:
-    return frozenset(
-        n.id
-        for node in nodes
-        if node is not None
-        for n in ast.walk(node)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    )
+    if isinstance(node, _SCOPES):
+        stores = None
+    for name in node._fields:
+        value = getattr(node, name, None)
+        inside = None if name == "target" and isinstance(node, ast.comprehension) else stores
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, ast.AST):
+                _collect(child, reads, inside)
 
 
 def _stores(node: ast.AST) -> list[str]:
-    return [
-        n.id
-        for n in _walk_here(node)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del))
-    ]
+    stores: list[str] = []
+    _collect(node, set(), stores)
+    return stores
 
 
 def exits_loop_or_function(statements: Iterable[ast.stmt], in_loop: bool = True) -> bool:
@@ -100,7 +91,8 @@ class FunctionAnalysis:
         self.after: dict[ast.stmt, Names] = {}
         self.head: dict[ast.stmt, Names] = {}
         self._assigned: dict[ast.stmt, tuple[str, ...]] = {}
-        self.locals: Names = frozenset(name for s in tree.body for name in _stores(s))
+        self._read: dict[ast.AST, Names] = {}
+        self.locals: Names = frozenset(name for s in tree.body for name in self.assigned(s))
         self._block(tree.body, _NONE, _NONE, _NONE)
 
     def assigned(self, statement: ast.stmt) -> tuple[str, ...]:
@@ -110,6 +102,14 @@ class FunctionAnalysis:
             found = self._assigned[statement] = tuple(dict.fromkeys(_stores(statement)))
         return found
 
+    def _reads(self, *nodes: ast.AST | None) -> Names:
+        for node in nodes:
+            if node is not None and node not in self._read:
+                reads: set[str] = set()
+                _collect(node, reads, None)
+                self._read[node] = frozenset(reads)
+        return _NONE.union(*(self._read[node] for node in nodes if node is not None))
+
     def _block(self, body: list[ast.stmt], out: Names, broken: Names, again: Names) -> Names:
         for s in reversed(body):
             out = self._statement(s, out, broken, again)
@@ -118,7 +118,7 @@ class FunctionAnalysis:
     def _statement(self, s: ast.stmt, out: Names, broken: Names, again: Names) -> Names:
         match s:
             case ast.Return():
-                return _reads(s.value)
+                return self._reads(s.value)
             case ast.Break():
                 return broken
             case ast.Continue():
@@ -126,42 +126,36 @@ class FunctionAnalysis:
             case ast.If():
                 self.after[s] = out
                 then = self._block(s.body, out, broken, again)
-                return _reads(s.test) | then | self._block(s.orelse, out, broken, again)
+                return self._reads(s.test) | then | self._block(s.orelse, out, broken, again)
             case ast.For() | ast.While():
                 return self._loop(s, out)
             case ast.With():
                 inner = self._block(s.body, out, broken, again)
-                return inner | _reads(*(item.context_expr for item in s.items))
+                return inner | self._reads(*(item.context_expr for item in s.items))
             case ast.Assign():
-                return self._store(s.targets, out) | _reads(s.value, *s.targets)
+                return self._store(s.targets, out) | self._reads(s.value, *s.targets)
             case ast.AnnAssign():
                 kept = self._store([s.target], out) if s.value is not None else out
-                return kept | _reads(s.value)
+                return kept | self._reads(s.value)
             case ast.AugAssign():
-                read = _reads(s.value, s.target)
+                read = self._reads(s.value, s.target)
                 return out | read | ({s.target.id} if isinstance(s.target, ast.Name) else _NONE)
             case _:
-                return out | _reads(s)
+                return out | self._reads(s)
 
     def _loop(self, s: ast.For | ast.While, out: Names) -> Names:
         self.after[s] = out
-        test = _reads(s.test) if isinstance(s, ast.While) else _NONE
+        test = self._reads(s.test) if isinstance(s, ast.While) else _NONE
         kill = frozenset(_stores(s.target)) if isinstance(s, ast.For) else _NONE
         after = self._block(s.orelse, out, _NONE, _NONE) if s.orelse else out
         head = after | test
         for _ in range(2):
             head = head | (self._block(s.body, head, out, head) - kill)
         self.head[s] = head
-        return head | (_reads(s.iter) if isinstance(s, ast.For) else _NONE)
+        return head | (self._reads(s.iter) if isinstance(s, ast.For) else _NONE)
 
     def _store(self, targets: list[ast.expr], out: Names) -> Names:
-        names = {
-            n.id
-            for target in targets
-            for n in ast.walk(target)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
-        return out - names
+        return out.difference(*map(_stores, targets))
 
 
 _ANALYSES: WeakKeyDictionary[KernelFunction, tuple[ast.FunctionDef, FunctionAnalysis]] = (
