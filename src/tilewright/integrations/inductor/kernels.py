@@ -202,12 +202,9 @@ def compile(src: ASTSource, target: Any = None, options: Any = None) -> Compiled
     """
     on_cpu = target is None or target.backend == "cpu"
     machine = registry.machine("cpu" if on_cpu else _gpu_name(target))
-    chosen = _options(dict(options or {}), on_cpu)
+    chosen = _options(dict(options or {}), on_cpu, src.fn.src)
     with bundles.read():
         compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
-        if _only_stores_use_tma(compiled.plan):
-            chosen = replace(chosen, disable=(*chosen.disable, "lower-stores-to-tma"))
-            compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
     if not on_cpu:
         compiled.check_fits()
     kernel = CompiledKernel(src, compiled)
@@ -215,25 +212,22 @@ def compile(src: ASTSource, target: Any = None, options: Any = None) -> Compiled
     return kernel
 
 
-def _only_stores_use_tma(plan: LaunchPlan) -> bool:
-    """Whether a kernel without TMA stores has no tensor maps.
-
-    torch's static launcher and AOTInductor's wrapper pass none. A transposing pointwise kernel gains nothing from TMA
-    stores: its tile goes through shared memory either way.
-    """
-    arguments = [plan.arguments[tensor_map.argument] for tensor_map in plan.tensor_maps]
-    return bool(arguments) and all(argument.written for argument in arguments)
-
-
 def _gpu_name(target: Any) -> str:
     return f"sm_{target.arch}"
 
 
-def _options(given: Mapping[str, Any], on_cpu: bool) -> Options:
-    """Those of `given` that change code on the target."""
+def _options(given: Mapping[str, Any], on_cpu: bool, source: str) -> Options:
+    """Those of `given` that change code on the target.
+
+    TMA stores are for kernels with matrix products. In others, the tile of a transposing store goes through shared memory
+    either way, and torch's static launcher and AOTInductor's wrapper pass no tensor maps.
+    """
     names = ["debug", "enable_fp_fusion"]
     if not on_cpu:
         names += ["num_warps", "num_stages", "num_ctas", "maxnreg"]
     chosen = launch_options.for_compilation(None, {n: given[n] for n in names if n in given})
+    if on_cpu:
+        return chosen
+    off = chosen.disable if "dot" in source else (*chosen.disable, "lower-stores-to-tma")
     # as in Triton: Inductor checks indices of most gathers, and launches must not wait for kernels
-    return chosen if on_cpu else replace(chosen, assert_traps=True)
+    return replace(chosen, assert_traps=True, disable=off)
