@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.errors import PassError
 from tilewright.ir.text import parse_ir
-from tilewright.passes import base, registry
+from tilewright.passes import base, manager, registry
 from tilewright.passes.base import Pass, print_pipeline
 from tilewright.passes.manager import run_pipeline, without_disabled
 from tilewright.passes.pipeline import shared_passes
@@ -57,7 +57,8 @@ class Break(Pass):
 def knobs(monkeypatch):
     known = registry.lookup
     extra = {"knobs": Knobs, "break": Break}
-    monkeypatch.setattr(registry, "lookup", lambda name: extra.get(name) or known(name))
+    for module in (registry, manager):
+        monkeypatch.setattr(module, "lookup", lambda name: extra.get(name) or known(name))
 
 
 SHARED = shared_passes()  # imports the passes: not inside a strategy, which is timed

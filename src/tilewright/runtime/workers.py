@@ -25,7 +25,6 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends.base import Artifact, Options
-from tilewright.ir.transport import module_to_bytes
 from tilewright.runtime.backend_compile import compile_here
 from tilewright.targets import TargetInfo
 
@@ -128,6 +127,9 @@ class Workers:
         worker = self._take()
         if worker is not None:
             try:
+                # xDSL, which the process has imported by now without reading formats (ir.formats)
+                from tilewright.ir.transport import module_to_bytes
+
                 artifact = worker.compile(module_to_bytes(module), options, machine)
             except WorkerGone:
                 self._lose(worker)

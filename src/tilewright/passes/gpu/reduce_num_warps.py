@@ -14,7 +14,7 @@ average (gathers, strides), every thread has as many as those take.
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 2 : i32} {
           %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
           tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
           func.return
