@@ -1,4 +1,4 @@
-"""Kernels with dots that need more registers than `num_warps` have are compiled with all that an SM has."""
+"""Kernels that spill are compiled in a form with more registers: dots with more warps, rows with smaller shares."""
 
 from dataclasses import replace
 
@@ -71,3 +71,31 @@ def test_warps_as_asked(monkeypatch, spills, options):
 def test_inline_ptx_that_may_count_threads_keeps_its_warps(monkeypatch):
     spilling(monkeypatch, w4=400, w8=20)
     assert code(num_warps=4, barrier=True).plan.threads == 128
+
+
+@tw.jit
+def softmax(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at).to(tl.float32)
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(out_ptr + at, e / tl.sum(e, 0))
+
+
+def test_rows_whose_ctas_spill(monkeypatch):
+    made = compiler._compile_with
+    shares = "distribute-rows-over-cluster{words-per-cta=8192}"
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        found = 0 if shares in options.disable else 20
+        return replace(artifact, plan=replace(artifact.plan, registers=64, spills=found))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    types = {"x_ptr": "*bf16:16", "out_ptr": "*bf16:16"}
+
+    def ctas(**options):
+        found = softmax.compile(types, {"BLOCK": 65536}, target="sm_90a", options=options)
+        return found.plan.cluster_size
+
+    assert (ctas(), ctas(num_warps=32), ctas(num_warps=32, disable=(shares,))) == (4, 4, 4)
+    assert ctas(num_ctas=2) == 2

@@ -102,30 +102,34 @@ def _compile(
     machine: TargetInfo,
 ) -> Artifact:
     """Compile the first variant whose shared memory fits (`_with_less_shared_memory`), or one with fewer spills
-    (`_with_all_registers`)."""
+    (`_with_all_registers`, `_SMALLER_SHARES`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
     wide = _with_all_registers(module, options, machine)
     if wide is not None and _carries_too_much(module, options):
         try:
-            told = "what a loop carries needs more registers than there are"
             artifact = _compile_with(kernel, signature, wide, machine)
-            return _in_form(artifact, wide, [_told_warps(told, options, wide)])
+            why = "what a loop carries needs more registers than there are"
+            return _in_form(artifact, wide, [f"{why}: compiled with num_warps={wide.num_warps}"])
         except OutOfResources:
             wide = None
     artifact = _compile_in_memory(kernel, signature, options, machine, module)
-    spills = artifact.plan.spills
-    if wide is None or spills < _MANY_SPILLS:
+    spills, taken = artifact.plan.spills, _taken(artifact, options)
+    if wide is not None and spills >= _MANY_SPILLS:
+        other = replace(taken, num_warps=wide.num_warps)
+        how = f"with num_warps={other.num_warps}"
+    elif _shares_a_row(artifact, options, machine):
+        other = replace(taken, disable=(*taken.disable, _SMALLER_SHARES))
+        how = "with half as many words of a row per CTA"
+    else:
         return artifact
-    taken = replace(_taken(artifact, options), num_warps=wide.num_warps)
     try:
-        other = _compile_with(kernel, signature, taken, machine)
+        found = _compile_with(kernel, signature, other, machine)
     except OutOfResources:
         return artifact
-    if other.plan.spills * _FEWER_SPILLS > spills:
+    if found.plan.spills * _FEWER_SPILLS > spills:
         return artifact
-    told = f"{spills} registers would be spilled"
-    return _in_form(other, taken, [_told_warps(told, options, taken)])
+    return _in_form(found, other, [f"{spills} registers would be spilled: compiled {how}"])
 
 
 def _compile_in_memory(
@@ -201,7 +205,9 @@ def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterato
 _MANY_SPILLS = 64
 """Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
 _FEWER_SPILLS = 4
-"""The variant with all registers is used if it spills by at least this factor less."""
+"""A variant is used if it spills by at least this factor less."""
+_SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192}"
+"""The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
 _WARPS_WITH_ALL_REGISTERS = 8
 """Largest number of warps per CTA that can have 255 registers per thread."""
 
@@ -215,6 +221,15 @@ def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> O
         return None
     warps = min(_WARPS_WITH_ALL_REGISTERS, _warps_that_share_dots(module))
     return replace(options, num_warps=warps) if warps > options.num_warps else None
+
+
+def _shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
+    """Whether a kernel spills whose warps or CTAs `distribute-rows-over-cluster` may have chosen."""
+    plan, name = artifact.plan, _SMALLER_SHARES.partition("{")[0]
+    if machine.family != "nvidia" or not plan.spills or options.num_ctas > 1:
+        return False
+    chosen = plan.cluster_size > 1 or plan.threads < 32 * options.num_warps
+    return chosen and not any(entry.partition("{")[0] == name for entry in options.disable)
 
 
 def _carries_too_much(module: Any, options: Options) -> bool:
@@ -251,10 +266,6 @@ def _warps_that_share_dots(module: Any) -> int:
     shapes = [tile.shape_of(op.result)[-2:] for op in ops if isinstance(op, tile.DotOp)]
     parts = min((max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes), default=0)
     return 0 if counts or not parts else 1 << (parts.bit_length() - 1)
-
-
-def _told_warps(why: str, wanted: Options, taken: Options) -> str:
-    return f"{why} with num_warps={wanted.num_warps}: compiled with num_warps={taken.num_warps}"
 
 
 def _told(error: OutOfResources, wanted: Options, taken: Options) -> str:
