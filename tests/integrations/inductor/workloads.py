@@ -36,6 +36,15 @@ add("pointwise", (33, 65), (33, 65), options="quick")(
 add("activations", (64, 40), options="grad")(
     lambda x: F.gelu(x, approximate="tanh") + F.silu(x) + F.mish(x) + F.softplus(x) + F.elu(x)
 )
+add("shifts", (4, 64), options="quick")(
+    lambda x: tuple(
+        shifted
+        for type_ in (torch.int8, torch.uint8, torch.int32, torch.int64)
+        for value in [(x * 50).abs().to(type_) - (x * 9).abs().to(type_)]
+        for amount in [torch.arange(64).to(type_) + 3 * torch.arange(4).to(type_)[:, None] - 4]
+        for shifted in (value << amount, value >> amount, value << 3, value >> 3)
+    )
+)
 add("broadcast", (8, 1, 16), (4, 16))(lambda x, y: x + y)
 add("transpose", (40, 70), options="quick")(lambda x: (x.t() * 2).contiguous())
 add("permute", (6, 10, 14))(lambda x: x.permute(2, 0, 1).contiguous() + 1)

@@ -17,6 +17,7 @@ from tilewright.integrations.inductor import (
     matmul,
     names,
     settings,
+    shifts,
     tiling,
     torch_caches,
     user_kernels,
@@ -30,7 +31,7 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 #: its value for compile workers of graphs that asked for tilewright
 NAMES_ONLY = "names"
 
-_CHANGING = (choices, features, matmul, tiling, user_kernels, workers)
+_CHANGING = (choices, features, matmul, shifts, tiling, user_kernels, workers)
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()
