@@ -36,6 +36,9 @@ add("pointwise", (33, 65), (33, 65), options="quick")(
 add("activations", (64, 40), options="grad")(
     lambda x: F.gelu(x, approximate="tanh") + F.silu(x) + F.mish(x) + F.softplus(x) + F.elu(x)
 )
+add("unpool", (2, 3, 16, 18), options="quick")(
+    lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)
+)
 add("shifts", (4, 64), options="quick")(
     lambda x: tuple(
         shifted

@@ -14,6 +14,7 @@ from tilewright.integrations.inductor import (
     choices,
     features,
     flex,
+    masks,
     matmul,
     names,
     settings,
@@ -31,7 +32,7 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 #: its value for compile workers of graphs that asked for tilewright
 NAMES_ONLY = "names"
 
-_CHANGING = (choices, features, matmul, shifts, tiling, user_kernels, workers)
+_CHANGING = (choices, features, masks, matmul, shifts, tiling, user_kernels, workers)
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()
