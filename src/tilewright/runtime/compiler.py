@@ -39,7 +39,8 @@ from tilewright.targets import TargetInfo
 
 #: folders whose content determines the generated code
 _COMPILER = (
-    "backends", "dialects", "frontend", "generator", "interpreter", "ir", "language", "passes", "semantics",
+    "backends", "dialects", "frontend", "generator", "interpreter", "ir", "language", "layouts", "passes", "runtime",
+    "semantics", "targets",
 )  # fmt: skip
 _ABI = "2"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,11 +85,14 @@ def make_backend(target: GPUTarget) -> TargetCompiler:
 
 @functools.cache
 def triton_key() -> str:
-    """A text that changes with tilewright's compiler."""
+    """A text that changes with tilewright's compiler, and with what this folder changes of the code torch writes."""
     from tilewright.integrations.triton_names import VERSION
     from tilewright.runtime.compiler import own_content
 
-    return f"{VERSION}-{own_content()}"
+    written = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        written.update(file.read_bytes())
+    return f"{VERSION}-{own_content()}-{written.hexdigest()}"
 
 
 #: Triton's name of a back end -> (device, what torch finds under that name)
