@@ -64,6 +64,7 @@ def inner(x):
 
 
 def test_errors_have_a_cause(monkeypatch):
+    monkeypatch.setattr(dtypes, "language_module", "tilewright.language")
     with pytest.raises(CompilationError) as caught:
         outer[(1,)](np.zeros(8, np.float32))
     assert caught.value.__cause__ is None
