@@ -1,8 +1,16 @@
 // RUN: reduce-num-warps
 // 64 elements are for one warp, not for eight.
 // CHECK: func.func @small{{.+}}gpu.num_warps = 1 : i32
-func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
+func.func @small(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 8 : i32} {
+  %one = arith.constant 1 : i64
   %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  func.return
+}
+// -----
+// Strided elements are loaded one by one: one for each thread.
+// CHECK: func.func @strided{{.+}}gpu.num_warps = 2 : i32
+func.func @strided(%p: !tile.ptr<f32>, %stride: i64) attributes {gpu.num_warps = 4 : i32} {
+  %x = tile.load_view %p ["strided"] strides(%stride) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   func.return
 }
 // -----
