@@ -306,18 +306,6 @@ def test_tensor_maps(gpu):
     assert gpu.fake.map_addresses_aligned
 
 
-@pytest.mark.parametrize(
-    ("address", "pitch", "promotion"),
-    [(0x7000, 64, 3), (0x7000, 1024, 3), (0x7010, 64, 2), (0x7000, 72, 2), (0x7080, 192, 3)],
-)
-def test_memory_is_fetched_by_pairs_of_lines_where_rows_begin_on_lines(
-    gpu, address, pitch, promotion
-):
-    call = start(gpu, ["int", "address", "int"], tensor_maps=(matrix(),))
-    assert call((1,), 0, 10, address, pitch) is None
-    assert [m[9] for m in gpu.fake.maps] == [promotion]
-
-
 def test_tensor_maps_are_kept(gpu):
     if gpu._native is None:
         pytest.skip("native only")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -17,9 +16,9 @@ from tilewright.runtime.native.python import BAD_GRID
 from tilewright.runtime.native.tensor_maps import (
     DATA_TYPES,
     INVALID_VALUE,
+    L2_PROMOTION,
     MAP_BYTES,
     SWIZZLES,
-    promotion,
 )
 
 
@@ -96,8 +95,7 @@ def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int)
     )
     kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.swizzle_bytes]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
-    lines = promotion(functools.reduce(operator.or_, pitches, address))
-    return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, lines, 0)
+    return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, L2_PROMOTION, 0)
 
 
 def _bits(kind: str, value: Any) -> int:

@@ -57,14 +57,10 @@ class Description(ctypes.Structure):
     ]
 
 
-def promotion(places: i64) -> i32:
-    """CUtensorMapL2promotion for a matrix: the number of bytes that an L2 miss fetches.
-
-    `places` is the bitwise or of its address and its strides in bytes. 256 bytes if rows are aligned to L2 lines of
-    128 bytes, else 128: an unaligned row of a TMA tile spans two lines anyway, and 256 made fp16 matmuls slower by a
-    seventh (H200, 128 × 256 tiles, 4104³; 1000³ by a ninth).
-    """
-    return i32(2 if places % 128 else 3)
+#: CUtensorMapL2promotion: an L2 miss fetches 128 bytes. 256 is no faster for fp16 matmuls of 1024³ to 8192³ and with few
+#: rows, a fifth slower for a tall matmul of 64 × 128 tiles, and a seventh slower at 4104³, whose rows begin inside lines
+#: (H200).
+L2_PROMOTION = 2
 
 
 def memcpy(to: ptr, source: ptr, size: i64) -> ptr: ...
@@ -114,11 +110,9 @@ def make_map(description: Description, slots: Words, out: ptr, encode: ptr) -> i
             steps[d] = 1
         found: Key = known.key
         found.dims[0] = 0  # invalidate the entry if the driver rejects the map
-        strides = key.strides
-        lines = promotion(address | strides[0] | strides[1] | strides[2] | strides[3])
         code = call(
             i32, encode, known.map, i32(description.type), i32(description.rank), pointer(address),
-            key.dims, strides, description.box, steps, i32(0), i32(description.swizzle), lines, i32(0),
+            key.dims, key.strides, description.box, steps, i32(0), i32(description.swizzle), i32(L2_PROMOTION), i32(0),
         )  # fmt: skip
         if code != 0:
             return code
