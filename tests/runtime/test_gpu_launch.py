@@ -520,9 +520,9 @@ def test_descriptors(fake, monkeypatch):
     monkeypatch.setattr(TensorDescriptor, "opened", None)  # the slow path
     described[(1,)](*descriptors(0x2000000, 128, 256), 256, BK=64)
     assert fake.maps[-3:] == [
-        (1, 2, 0x2000000, (256, 64), (512,), (64, 64), (1, 1), 0, 3, 3, 0),
-        (1, 2, 0x2010000, (128, 256), (256,), (64, 64), (1, 1), 0, 3, 3, 0),
-        (1, 2, 0x2020000, (128, 64), (256,), (64, 64), (1, 1), 0, 3, 3, 0),
+        (1, 2, 0x2000000, (256, 64), (512,), (64, 64), (1, 1), 0, 3, 2, 0),
+        (1, 2, 0x2010000, (128, 256), (256,), (64, 64), (1, 1), 0, 3, 2, 0),
+        (1, 2, 0x2020000, (128, 64), (256,), (64, 64), (1, 1), 0, 3, 2, 0),
     ]
     slots = [slot & 0xFFFFFFFF for slot in fake.launches[-1].slots[:13]]
     assert slots == [
