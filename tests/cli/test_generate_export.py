@@ -1,7 +1,5 @@
 """`tilewright generate --export` and `--explain-config`."""
 
-from pathlib import Path
-
 from tilewright.cli.main import main
 
 TEXT = """
@@ -51,15 +49,3 @@ def test_configurations(tmp_path, capsys):
     }.items():  # fmt: skip
         assert main([*command, wrong]) != 0
         assert says in capsys.readouterr().err
-
-
-def test_old_options_still_work_and_say_so(tmp_path, capsys):
-    (tmp_path / "product.mlir").write_text(TEXT)
-    assert main(["generate", str(tmp_path / "product.mlir"), "--why", "--target", "sm_90a"]) == 0
-    said = capsys.readouterr()
-    assert "waves" in said.out or "wave " in said.out
-    assert "note: --why is now called --explain-config" in said.err
-    place = str(Path(__file__).parent / "kernels.py") + ":add_kernel"
-    command = ["export", place, "-s", "BLOCK=64", f"--to={tmp_path}", "--name", "add"]
-    assert main(command) == 0 and (tmp_path / "add.h").is_file()
-    assert "note: --to is now called --output" in capsys.readouterr().err

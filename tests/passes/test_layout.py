@@ -18,7 +18,7 @@ from tilewright.targets.info import GENERIC
 
 FOLDER = Path(tilewright.passes.__path__[0])
 TESTS = Path(__file__).parent
-MACHINERY = {"__init__", "base", "registry", "manager", "pipeline", "renamed", "show"}
+MACHINERY = {"__init__", "base", "registry", "manager", "pipeline", "show"}
 FILES = sorted(f for f in FOLDER.glob("*.py") if f.stem not in MACHINERY)
 
 

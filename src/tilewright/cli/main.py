@@ -5,27 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-#: deprecated options: (command, old spelling) → new spelling
-_RENAMED = {
-    ("generate", "--why"): "--explain-config",
-    ("show", "--from"): "--resume-after",
-    ("export", "--to"): "--output",
-}
-
-
-def _current(arguments: Sequence[str]) -> list[str]:
-    """`arguments` with the present spelling of options; a note to stderr names each deprecated one."""
-    found = list(arguments)
-    for i, text in enumerate(found[1:], 1):
-        option, equals, value = text.partition("=")
-        new = _RENAMED.get((found[0], option))
-        if new is not None:
-            print(
-                f"note: {option} is now called {new}; the old name will be removed", file=sys.stderr
-            )
-            found[i] = f"{new}{equals}{value}"
-    return found
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with `arguments` (default: those of the process); gives its exit status.
@@ -38,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from tilewright.errors import TilewrightError
 
     try:
-        app(_current(sys.argv[1:] if arguments is None else arguments), prog_name="tilewright")
+        app(arguments, prog_name="tilewright")
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

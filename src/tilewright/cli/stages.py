@@ -20,7 +20,6 @@ from tilewright.backends import registry
 from tilewright.backends.base import Argument, Artifact, Options
 from tilewright.cli.signature import Signature, resolve
 from tilewright.errors import PassError, TilewrightError
-from tilewright.passes.renamed import current_specs
 from tilewright.runtime.interface import innermost
 from tilewright.runtime.specialize import ALIGNMENT
 from tilewright.targets import TargetInfo
@@ -202,8 +201,7 @@ def _run(
 def _switched_off(passes: tuple[Pass, ...]) -> list[str]:
     """The passes that TILEWRIGHT_DISABLE names; launches skip them, too."""
     names = {p.name for p in passes}
-    disabled = current_specs(config.current().disabled_passes)
-    return [name for name in disabled if name.partition("{")[0] in names]
+    return [name for name in config.current().disabled_passes if name.partition("{")[0] in names]
 
 
 def _labels(names: Collection[str]) -> list[str]:
@@ -262,7 +260,7 @@ def trace_dump(
         stop_after = _shifted(passes, stop_after, position)
     passes = passes[position:]
     left = {p.name for p in passes}
-    off = [name for name in current_specs(disabled) if name in left or name not in earlier]
+    off = [name for name in disabled if name in left or name not in earlier]
     _run(result, passes, stop_after, off, after, 0.0, earlier)
     return result
 

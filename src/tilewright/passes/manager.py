@@ -15,7 +15,6 @@ from tilewright.ir.location import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.registry import lookup, parse_pipeline
-from tilewright.passes.renamed import current_name, current_specs
 from tilewright.targets import TargetInfo
 
 Observer = Callable[[str, float, bool, ModuleOp], None]
@@ -42,7 +41,6 @@ def without_disabled(
     """
     if not disabled:
         return tuple(passes), ()
-    disabled = current_specs(disabled)
     names = {p.name for p in passes}
     for name in disabled:
         if name not in names:
@@ -143,7 +141,6 @@ def _until(
     if stop_after is None:
         return passes
     name, _, count = stop_after.partition(":")
-    name = current_name(name)
     wanted = int(count) if count.isdigit() else 1
     for position, current in enumerate(passes):
         wanted -= current.name == name

@@ -11,7 +11,6 @@ from functools import cache
 import tilewright.passes as _package
 from tilewright.errors import PassError
 from tilewright.passes.base import Pass, option_types, read_option, tokenize
-from tilewright.passes.renamed import current_name, current_option
 
 
 @cache
@@ -46,7 +45,6 @@ def all_passes() -> dict[str, type[Pass]]:
 
 def lookup(name: str) -> type[Pass]:
     """The pass class called `name`; PassError with the nearest names when there is none."""
-    name = current_name(name)
     module_name = pass_modules().get(name)
     kind = _pass_in(module_name) if module_name else None
     if kind is None or kind.name != name:
@@ -88,7 +86,7 @@ def _make(kind: type[Pass], tokens: list[str]) -> Pass:
     values = {}
     position = 0
     while position < len(tokens):
-        option = current_option(kind.name, tokens[position]).replace("-", "_")
+        option = tokens[position].replace("-", "_")
         if option not in types:
             raise PassError(
                 f"{kind.name} has no option {tokens[position]}",
