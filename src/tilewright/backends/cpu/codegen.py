@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.backends.cpu.fault_lines import InstructionPlaces
 from tilewright.backends.cpu.lower import bounds, memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
-from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.types import (
     Value,
@@ -30,8 +30,6 @@ from tilewright.backends.llvm.types import (
     undefined,
 )
 from tilewright.dialects import cpu, tile
-from tilewright.errors import PassError
-from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import functions_of
 from tilewright.targets import TargetInfo
 
@@ -39,15 +37,11 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR = ir.PointerType()
 
 
-class KernelCodegen:
+class KernelCodegen(Codegen):
     """Code generation state of one kernel: the builder, emitted values and the entry's arguments."""
 
     def __init__(self, module: ir.Module, function: func.FuncOp, target: TargetInfo, fuse: bool):
-        self.module = module
-        self.source = function
-        self.target = target
-        self.math = MathContext(target=target, module=module, fp_fusion=fuse)
-        self.values: dict[SSAValue, Value] = {}
+        super().__init__(module, function, target, fuse, HANDLERS)
         self.limits: dict[tuple[Value, int], Value] = {}
         """Limits of bounds checks, by size of the range and size of the access in bytes."""
         asserts: Any = function.attributes["cpu.asserts"]
@@ -68,63 +62,23 @@ class KernelCodegen:
 
     def run(self) -> None:
         block = self.source.body.block
-        self.values[block.args[0]] = self.first
-        self.values[block.args[1]] = self.last
+        self.set(block.args[0], self.first)
+        self.set(block.args[1], self.last)
         self.scratch = self.builder.load(self.thread, name="scratch", typ=PTR)
-        self.block(block)
-
-    def block(self, block: Block) -> None:
         for op in block.ops:
             self.op(op)
 
     def op(self, op: Operation) -> None:
         if self.places is not None:
             self.builder.debug_metadata = self.places.of(op)
-        handler = HANDLERS.get(type(op))
-        if handler is not None:
-            handler(self, op)
-            return
-        if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
-            raise PassError(f"the CPU code generator does not know {op.name}")
-        results = lower_elementwise(
-            self.builder,
-            op.name,
-            [self.get(v) for v in op.operands],
-            op.properties,
-            [r.type for r in op.results],
-            [v.type for v in op.operands],
-            self.math,
-        )
-        for result, value in zip(op.results, results, strict=True):
-            self.values[result] = value
+        super().op(op)
 
     def get(self, value: SSAValue) -> Value:
         """The LLVM value of an SSA value."""
-        return self.values[value]
+        return self.values[value][0]
 
     def set(self, value: SSAValue, result: Value) -> None:
-        self.values[value] = result
-
-    def parts(self, value: SSAValue) -> list[Value]:
-        return [self.values[value]]
-
-    def bind(self, value: SSAValue, parts: list[Value]) -> None:
-        (self.values[value],) = parts
-
-    def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
-        return self.parts(value)
-
-    def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
-        self.bind(value, parts)
-
-    def as_written(self, op: scf.ForOp) -> bool:
-        return NO_UNROLL in op.attributes
-
-    def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
-        return parts
-
-    def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
-        return parts
+        self.values[value] = [result]
 
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)
@@ -135,7 +89,7 @@ class KernelCodegen:
 
 def _return(gen: KernelCodegen, op: Operation) -> None:
     if gen.streams and gen.target.triple.startswith("x86_64"):  # these are ordered by no barrier
-        fence = memory.intrinsic(gen.module, "llvm.x86.sse.sfence", ir.VoidType(), [])
+        fence = gen.declare("llvm.x86.sse.sfence", ir.FunctionType(ir.VoidType(), []))
         gen.builder.call(fence, [])
     gen.builder.ret(ir.Constant(I32, 0))
 
@@ -213,18 +167,10 @@ def _transpose(gen: KernelCodegen, op: cpu.TransposeOp) -> None:
         gen.set(result, value)
 
 
-def _constant(gen: KernelCodegen, op: arith.ConstantOp) -> None:
-    results = lower_elementwise(
-        gen.builder, op.name, [], op.properties, [op.result.type], [], gen.math
-    )
-    gen.set(op.result, results[0])
-
-
 Handler = Callable[[KernelCodegen, Any], None]
 
 HANDLERS: dict[type[Operation], Handler] = {
     func.ReturnOp: _return,
-    arith.ConstantOp: _constant,
     cpu.ArgumentOp: _argument,
     cpu.ScratchAddressOp: _scratch_address,
     cpu.SplatOp: _splat,
@@ -233,9 +179,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.SliceOp: _slice,
     cpu.FromElementsOp: _concat,
     cpu.TransposeOp: _transpose,
-    scf.ForOp: control.lower_for,
-    scf.IfOp: control.lower_if,
-    scf.WhileOp: control.lower_while,
+    **control.HANDLERS,
     cpu.VectorLoadOp: memory.lower_vector_load,
     cpu.VectorStoreOp: memory.lower_vector_store,
     cpu.GatherOp: memory.lower_gather,

@@ -8,53 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
+from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.passes.analysis.edit import end_of
 
 _LOOP_ID = re.compile(r'^(!\d+) = !\{ (!\d+), !"loop \d+" \}$', re.MULTILINE)
-
-
-class Codegen(Protocol):
-    """Interface of a code generator for control flow."""
-
-    builder: Builder
-    function: Any
-
-    def parts(self, value: SSAValue) -> list[Value]:
-        """The LLVM values that an SSA value stands for."""
-        ...
-
-    def bind(self, value: SSAValue, parts: list[Value]) -> None: ...
-
-    def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
-        """The LLVM values that a loop carries from `value` to `to`, its block argument or result."""
-        ...
-
-    def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
-        """Bind a block argument or result of a loop to its value from `carried`."""
-        ...
-
-    def as_written(self, op: scf.ForOp) -> bool:
-        """Whether LLVM is not to unroll a loop."""
-        ...
-
-    def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
-        """The results of a loop that ran, from the values its last iteration yields; emitted at the exit."""
-        ...
-
-    def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
-        """The results of a branch, from the values it yields; emitted at its end."""
-        ...
-
-    def op(self, op: Operation) -> None:
-        """Emit one operation."""
-        ...
 
 
 def _constant(value: Value) -> int | None:
@@ -73,7 +38,7 @@ def _continues(b: Builder, index: Value, end: Value, step: Value) -> Value:
 def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     """`scf.for`; the trip test before the first iteration is left out when it is known."""
     b = gen.builder
-    start, end, step = _one(gen, op.lb), _one(gen, op.ub), _one(gen, op.step)
+    start, end, step = gen.scalar(op.lb), gen.scalar(op.ub), gen.scalar(op.step)
     block = op.body.block
     args = block.args[1:]
     inits = [gen.carried(v, arg) for v, arg in zip(op.iter_args, args, strict=True)]
@@ -139,7 +104,7 @@ def lower_if(gen: Codegen, op: scf.IfOp) -> None:
     yes = gen.function.append_basic_block("then")
     no = gen.function.append_basic_block("else")
     done = gen.function.append_basic_block("endif")
-    b.cbranch(_one(gen, op.cond), yes, no)
+    b.cbranch(gen.scalar(op.cond), yes, no)
     arms: list[tuple[list[Value], Value]] = []
     like: Sequence[SSAValue] = ()
     for start, region in ((yes, op.true_region), (no, op.false_region)):
@@ -179,7 +144,7 @@ def lower_while(gen: Codegen, op: scf.WhileOp) -> None:
         if isinstance(inner, scf.ConditionOp):
             like = inner.operands[1:]
             passed = _flat(gen, like)
-            b.cbranch(_one(gen, inner.operands[0]), body, done)
+            b.cbranch(gen.scalar(inner.operands[0]), body, done)
         else:
             gen.op(inner)
     b.position_at_end(body)
@@ -193,11 +158,6 @@ def lower_while(gen: Codegen, op: scf.WhileOp) -> None:
     b.branch(head)
     b.position_at_end(done)
     _bind_all(gen, op.results, passed, like)
-
-
-def _one(gen: Codegen, value: SSAValue) -> Value:
-    """The LLVM value of a scalar."""
-    return gen.parts(value)[0]
 
 
 def _flat(gen: Codegen, values: Sequence[SSAValue]) -> list[Value]:
@@ -217,18 +177,18 @@ def _bind_all(
     gen: Codegen, values: Sequence[SSAValue], parts: list[Value], like: Sequence[SSAValue]
 ) -> None:
     """Share `parts` out among `values`, each of which has as many as its twin in `like`."""
-    at = 0
+    left = iter(parts)
     for value, twin in zip(values, like, strict=True):
-        count = len(gen.parts(twin))
-        gen.bind(value, parts[at : at + count])
-        at += count
+        gen.bind(value, list(islice(left, len(gen.parts(twin)))))
 
 
 def _bind_carried(
     gen: Codegen, values: Sequence[SSAValue], parts: list[Value], counts: list[int]
 ) -> None:
     """Share `parts` out among `values`, `counts` of them each."""
-    at = 0
+    left = iter(parts)
     for value, count in zip(values, counts, strict=True):
-        gen.bind_carried(value, parts[at : at + count])
-        at += count
+        gen.bind_carried(value, list(islice(left, count)))
+
+
+HANDLERS = {scf.ForOp: lower_for, scf.IfOp: lower_if, scf.WhileOp: lower_while}

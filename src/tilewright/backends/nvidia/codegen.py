@@ -17,8 +17,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import control
+from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.context import SharingBuilder
-from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
@@ -56,7 +56,6 @@ from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.gpu.analysis import cluster_loops
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -77,19 +76,15 @@ MAP_PREFIX = "tensor_map_"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 
-class KernelCodegen:
+class KernelCodegen(Codegen):
     """State of emitting one kernel: the builder, the registers so far, shared memory used."""
 
     def __init__(self, module: ir.Module, function: func.FuncOp, target: TargetInfo, fuse: bool):
-        self.module = module
-        self.source = function
-        self.target = target
-        self.math = MathContext(target=target, module=module, fp_fusion=fuse)
+        super().__init__(module, function, target, fuse, HANDLERS)
         self.warps = warps_of(function)
         kinds = {type(op) for op in function.walk()}
         self.records_asserts = tile.AssertOp in kinds and not output.traps(function)
         self.known = Facts()
-        self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
         self.rounded: dict[Any, Value] = {}  # to tf32 and fp16, by value and basic block
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
@@ -181,9 +176,6 @@ class KernelCodegen:
             return wgmma.apart(self, self.pairs[value])
         return self.values[value]
 
-    def bind(self, value: SSAValue, parts: list[Value]) -> None:
-        self.values[value] = parts
-
     def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
         return loop_values.carried(self, value, to)
 
@@ -191,8 +183,7 @@ class KernelCodegen:
         loop_values.bind_carried(self, value, parts)
 
     def as_written(self, op: scf.ForOp) -> bool:
-        """Whether LLVM is not to unroll a loop."""
-        return NO_UNROLL in op.attributes or UNROLL not in self.source.attributes
+        return super().as_written(op) or UNROLL not in self.source.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         """Products in flight end here: where the loop did not run there are none to wait for."""
@@ -207,9 +198,6 @@ class KernelCodegen:
         regions = [r for r in around.regions if r.blocks and r.block is not block] if around else []
         multiplies = any(isinstance(op, gpu.WgmmaWaitOp) for r in regions for op in r.block.ops)
         return wgmma.pin_to_block(self, parts) if multiplies else parts
-
-    def scalar(self, value: SSAValue) -> Value:
-        return self.values[value][0]
 
     def layout(self, value: SSAValue) -> Layout:
         """The layout of a tile. Raises PassError where `assign-layouts` has not been."""
@@ -227,12 +215,7 @@ class KernelCodegen:
         if op is self._spread:
             self._emit_cta_iteration(op)  # type: ignore[arg-type]
             return
-        if (handler := HANDLERS.get(type(op))) is not None:
-            handler(self, op)
-            return
-        if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
-            raise PassError(f"the NVIDIA code generator does not know {op.name}")
-        self.elementwise(op)
+        super().op(op)
 
     def _emit_cta_iteration(self, op: scf.ForOp) -> None:
         """Of a loop that is spread over the blocks of a cluster: each does the iteration of its number."""
@@ -246,22 +229,10 @@ class KernelCodegen:
                 self.op(inner)
 
     def elementwise(self, op: Operation) -> None:
-        """Register by register; scalars operands are the same for all."""
-        operands = [self.parts(v) for v in op.operands]
-        count = max((len(p) for p in operands), default=1)
-        results: list[list[Value]] = [[] for _ in op.results]
-        types = [tile.element_of(r) for r in op.results], [tile.element_of(v) for v in op.operands]
         same = register_groups.equal_to(self, op)
-        if not same:
-            results[0] += packed_floats.lower_pairs(self, op, operands)
-        for i in range(len(results[0]) if results else 0, count):
-            values = [p[i] if len(p) > 1 else p[0] for p in operands]
-            made = [results[0][same[i]]] if i in same else lower_elementwise(
-                self.builder, op.name, values, op.properties, *types, self.math
-            )  # fmt: skip
-            for parts, value in zip(results, made, strict=True):
-                parts.append(value)
-        for result, parts in zip(op.results, results, strict=True):
+        operands = [self.parts(v) for v in op.operands]
+        pairs = [] if same else packed_floats.lower_pairs(self, op, operands)
+        for result, parts in zip(op.results, self.lowered(op, pairs, same), strict=True):
             self.bind(result, register_groups.counted(self, op, parts))
 
     def region(self, block: Block, arguments: list[Value]) -> list[Value]:
@@ -356,11 +327,6 @@ class KernelCodegen:
             self._shared = space
         return self._shared
 
-    def declare(self, name: str, kind: ir.FunctionType) -> Any:
-        """A function of that name, declared once."""
-        found = self.module.globals.get(name)
-        return found if found is not None else ir.Function(self.module, kind, name)
-
     def registers(self, kinds: list[ir.Type]) -> ir.Type:
         """The type of several registers that one instruction gives.
 
@@ -427,9 +393,7 @@ Handler = Callable[[KernelCodegen, Any], None]
 HANDLERS: dict[type[Operation], Handler] = {
     func.ReturnOp: _return,
     **float8.HANDLERS,
-    scf.ForOp: control.lower_for,
-    scf.IfOp: control.lower_if,
-    scf.WhileOp: control.lower_while,
+    **control.HANDLERS,
     tile.ProgramIdOp: _program_id,
     tile.NumProgramsOp: _num_programs,
     **dict.fromkeys((tile.BarrierOp, gpu.BarrierOp), _barrier),

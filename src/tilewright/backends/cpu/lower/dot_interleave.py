@@ -21,9 +21,9 @@ from tilewright.backends.cpu.lower.dot_loops import (
     element_type,
     i64,
     load,
-    loop,
     zip_vectors,
 )
+from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
 
 
@@ -61,7 +61,7 @@ class Interleaver:
             return self._group(at(b, source, skip), self.group, at(b, self.copy, skip), state)
 
         if whole:
-            sums = loop(b, 0, whole, 1, rows, sums)
+            sums = counted_loop(b, 0, whole, 1, rows, sums)
         if rest:
             skip = whole * self.group * self.row
             sums = self._group(at(b, source, skip), rest, at(b, self.copy, skip), sums)
@@ -115,6 +115,6 @@ class ColumnSums:
             ]
 
         none = [ir.Constant(kind, None)] * tile.vectors
-        for v, value in enumerate(loop(b, 0, plan.k // group, 1, step, none)):
+        for v, value in enumerate(counted_loop(b, 0, plan.k // group, 1, step, none)):
             b.store(value, at(b, self.sums, 4 * v * tile.lanes), align=4 * tile.lanes)
         return self.sums

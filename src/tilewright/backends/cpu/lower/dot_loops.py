@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-#: `ir.IRBuilder` and `ir.Value`; llvmlite has no type hints, and what can be inferred of it is wrong
-Builder: TypeAlias = Any
-Value: TypeAlias = Any
+from tilewright.backends.llvm.blocks import counted_loop
+from tilewright.backends.llvm.types import Builder, Value
 
 BYTE = ir.IntType(8)
 I32 = ir.IntType(32)
@@ -79,56 +77,9 @@ def zip_vectors(b: Builder, rows: Sequence[Value]) -> Value:
     return shuffle(b, rows[0], rows[1], [lane for n in range(lanes) for lane in (n, lanes + n)])
 
 
-def keep_rolled(module: ir.Module) -> ir.values.MDValue:
-    """Loop metadata that stops LLVM's unroller: unrolling a register tile spills it."""
-    disable = module.add_metadata(["llvm.loop.unroll.disable"])
-    node = module.add_metadata([disable, disable])
-    node.operands = (node, disable)  # a loop id names itself first
-    return node
-
-
-def loop(
-    b: Builder,
-    start: Value | int,
-    stop: Value | int,
-    step: int,
-    body: Callable[[Value, list[Value]], Sequence[Value] | None],
-    carried: Sequence[Value] = (),
-) -> list[Value]:
-    """`for i in range(start, stop, step)` over i64, run at least once; `carried` values go round.
-
-    `body(i, values)` returns the values of the next trip. Returns those after the last trip and
-    leaves the builder behind the loop.
-    """
-    first = i64(start) if isinstance(start, int) else start
-    last = i64(stop) if isinstance(stop, int) else stop
-    before = b.block
-    head = b.append_basic_block("loop")
-    b.branch(head)
-    b.position_at_end(head)
-    index = b.phi(I64)
-    index.add_incoming(first, before)
-    values = []
-    for value in carried:
-        phi = b.phi(value.type)
-        phi.add_incoming(value, before)
-        values.append(phi)
-    after_values = list(body(index, list(values)) or ())
-    following = b.add(index, i64(step), flags=("nuw", "nsw"))
-    again = b.icmp_unsigned("<", following, last)
-    after = b.append_basic_block("done")
-    branch = b.cbranch(again, head, after)
-    branch.set_metadata("llvm.loop", keep_rolled(b.module))
-    index.add_incoming(following, b.block)
-    for phi, value in zip(values, after_values, strict=True):
-        phi.add_incoming(value, b.block)
-    b.position_at_end(after)
-    return after_values
-
-
 def repeat(b: Builder, count: int, body: Callable[[Value], None], base: int = 0) -> None:
     """`body(i)` for `count` values of i from `base`: nothing, once, or a loop."""
     if count == 1:
         body(i64(base))
     elif count > 1:
-        loop(b, base, base + count, 1, lambda i, _: body(i))
+        counted_loop(b, base, base + count, 1, lambda i, _: body(i))

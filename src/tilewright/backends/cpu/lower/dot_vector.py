@@ -19,9 +19,9 @@ from tilewright.backends.cpu.lower.dot_loops import (
     element_type,
     i64,
     load,
-    loop,
     repeat,
 )
+from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.types import splat
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 from tilewright.targets import TargetInfo
@@ -149,7 +149,7 @@ class _VectorKernel:
                     *values,
                 ]
 
-            a, panel, *sums = loop(b, 0, trips, 1, trip, [a, panel, *sums])
+            a, panel, *sums = counted_loop(b, 0, trips, 1, trip, [a, panel, *sums])
         else:
             trips = 0
             self.fetcher.emit(number, i64(0), 1)

@@ -9,11 +9,13 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.cpu.lower.dot import emit_dot
+from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import (
     Value,
     constant,
     llvm_type,
+    mangled,
     splat,
     storage_type,
     undefined,
@@ -28,27 +30,6 @@ if TYPE_CHECKING:
 I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
 PTR = ir.PointerType()
 _LINE = 64
-
-
-def type_name(kind: ir.Type) -> str:
-    """The mangled name of a type in an LLVM intrinsic."""
-    if isinstance(kind, ir.VectorType):
-        return f"v{kind.count}{type_name(kind.element)}"
-    if isinstance(kind, ir.PointerType):
-        return "p0"
-    if isinstance(kind, ir.IntType):
-        return f"i{kind.width}"
-    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}[str(kind)]
-
-
-def intrinsic(
-    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]
-) -> ir.Function:
-    """Declare an intrinsic once."""
-    found = module.globals.get(name)
-    if found is None:
-        found = ir.Function(module, ir.FunctionType(result, arguments), name)
-    return found
 
 
 def zero_of(kind: ir.Type) -> Value:
@@ -87,7 +68,7 @@ def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element
 
 def _fetch(gen: KernelCodegen, pointer: Value, ahead: int, size: int) -> None:
     """Prefetch the cache lines of `size` bytes at `ahead` bytes after a pointer."""
-    fn = intrinsic(gen.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
+    fn = gen.declare("llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32]))
     hints = [
         ir.Constant(I32, v) for v in (0, 3, 1)
     ]  # read access, high temporal locality, data cache
@@ -106,9 +87,9 @@ def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
     if op.mask is None:
         value = gen.builder.load(pointer, align=align, typ=kind)
     else:
-        name = f"llvm.masked.load.{type_name(kind)}.p0"
+        name = f"llvm.masked.load.{mangled(kind)}.p0"
         mask_type = ir.VectorType(I1, lanes)
-        fn = intrinsic(gen.module, name, kind, [PTR, I32, mask_type, kind])
+        fn = gen.declare(name, ir.FunctionType(kind, [PTR, I32, mask_type, kind]))
         other = _vector_other(gen, op.other, kind, element)
         args = [pointer, ir.Constant(I32, align), gen.get(op.mask), other]
         value = gen.builder.call(fn, args)
@@ -126,9 +107,9 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
             made.set_metadata("nontemporal", gen.module.add_metadata([ir.Constant(I32, 1)]))
             gen.streams = True
         return
-    name = f"llvm.masked.store.{type_name(value.type)}.p0"
+    name = f"llvm.masked.store.{mangled(value.type)}.p0"
     mask_type = ir.VectorType(I1, lanes)
-    fn = intrinsic(gen.module, name, ir.VoidType(), [value.type, PTR, I32, mask_type])
+    fn = gen.declare(name, ir.FunctionType(ir.VoidType(), [value.type, PTR, I32, mask_type]))
     mask = gen.get(op.mask)
     if _is_known(op.mask):
         mask = gen.builder.and_(mask, _opaque_true(gen, mask_type))
@@ -173,8 +154,8 @@ def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     kind = _stored(element, lanes)
     pointers = gen.get(op.pointers)
     mask_type = ir.VectorType(I1, lanes)
-    name = f"llvm.masked.gather.{type_name(kind)}.v{lanes}p0"
-    fn = intrinsic(gen.module, name, kind, [pointers.type, I32, mask_type, kind])
+    name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
+    fn = gen.declare(name, ir.FunctionType(kind, [pointers.type, I32, mask_type, kind]))
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
     other = _vector_other(gen, op.other, kind, element)
     args = [pointers, ir.Constant(I32, _size(element)), mask, other]
@@ -186,8 +167,10 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
     value = to_storage(gen, gen.get(op.value), element, lanes)
     pointers = gen.get(op.pointers)
     mask_type = ir.VectorType(I1, lanes)
-    name = f"llvm.masked.scatter.{type_name(value.type)}.v{lanes}p0"
-    fn = intrinsic(gen.module, name, ir.VoidType(), [value.type, pointers.type, I32, mask_type])
+    name = f"llvm.masked.scatter.{mangled(value.type)}.v{lanes}p0"
+    fn = gen.declare(
+        name, ir.FunctionType(ir.VoidType(), [value.type, pointers.type, I32, mask_type])
+    )
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
     gen.builder.call(fn, [value, pointers, ir.Constant(I32, _size(element)), mask])
 
@@ -195,59 +178,29 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
 # ---- scalars ----------------------------------------------------------------------------------------
 
 
-def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[Value, Value] | None:
-    """Enter a block that executes only if the mask is true; return (block before, block after)."""
-    if mask is None:
-        return None
-    inside = gen.function.append_basic_block("live")
-    after = gen.function.append_basic_block("after")
-    before = gen.builder.block
-    gen.builder.cbranch(gen.get(mask), inside, after)
-    gen.builder.position_at_end(inside)
-    return before, after
-
-
-def _leave(gen: KernelCodegen, guard: tuple[Value, Value] | None) -> Value:
-    inside = gen.builder.block
-    if guard is not None:
-        gen.builder.branch(guard[1])
-        gen.builder.position_at_end(guard[1])
-    return inside
-
-
-def _result(
-    gen: KernelCodegen,
-    value: Value,
-    guard: tuple[Value, Value] | None,
-    inside: Value,
-    other: Value,
-) -> Value:
-    if guard is None:
-        return value
-    phi = gen.builder.phi(value.type)
-    phi.add_incoming(value, inside)
-    phi.add_incoming(other, guard[0])
-    return phi
-
-
 def lower_scalar_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     """`tile.load` of one element."""
-    element = op.result.type
-    guard = _guarded(gen, op.mask)
-    loaded = gen.builder.load(gen.get(op.pointer), align=_size(element), typ=storage_type(element))
-    value = from_storage(gen, loaded, element, 1)
-    inside = _leave(gen, guard)
-    other = zero_of(value.type) if op.other is None else gen.get(op.other)
-    gen.set(op.result, _result(gen, value, guard, inside, other))
+    element, pointer = op.result.type, gen.get(op.pointer)
+
+    def load() -> list[Value]:
+        loaded = gen.builder.load(pointer, align=_size(element), typ=storage_type(element))
+        return [from_storage(gen, loaded, element, 1)]
+
+    live = None if op.mask is None else gen.get(op.mask)
+    other = zero_of(llvm_type(element)) if op.other is None else gen.get(op.other)
+    gen.set(op.result, *conditional(gen.builder, live, load, [other]))
 
 
 def lower_scalar_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     """`tile.store` of one element."""
     element = op.value.type
-    guard = _guarded(gen, op.mask)
-    value = to_storage(gen, gen.get(op.value), element, 1)
-    gen.builder.store(value, gen.get(op.pointer), align=_size(element))
-    _leave(gen, guard)
+
+    def store() -> list[Value]:
+        value = to_storage(gen, gen.get(op.value), element, 1)
+        gen.builder.store(value, gen.get(op.pointer), align=_size(element))
+        return []
+
+    conditional(gen.builder, None if op.mask is None else gen.get(op.mask), store, [])
 
 
 _INTEGER_RMW = {
@@ -265,45 +218,40 @@ def _ordering(sem: str) -> str:
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     """One atomic read-modify-write; narrow floats by compare-and-swap."""
     element, kind = op.value.type, op.kind.data
-    guard = _guarded(gen, op.mask)
-    pointer, value = gen.get(op.pointer), gen.get(op.value)
     native = isinstance(element, Float32Type | Float64Type) and kind in _FLOAT_RMW
-    if isinstance(element, IntegerType) and element.width.data == 1:
-        value = gen.builder.zext(value, ir.IntType(8))
-    if native or isinstance(element, IntegerType) or kind == "xchg":
-        name = (_FLOAT_RMW if native else _INTEGER_RMW)[kind]
-        old = gen.builder.atomic_rmw(name, pointer, value, _ordering(op.sem.data))
-    else:
-        old = _cas_loop(gen, pointer, value, kind, element)
-    old = from_storage(gen, old, element, 1)
-    inside = _leave(gen, guard)
-    gen.set(op.result, _result(gen, old, guard, inside, zero_of(old.type)))
+
+    def update() -> list[Value]:
+        pointer, value = gen.get(op.pointer), to_storage(gen, gen.get(op.value), element, 1)
+        if native or isinstance(element, IntegerType) or kind == "xchg":
+            name = (_FLOAT_RMW if native else _INTEGER_RMW)[kind]
+            old = gen.builder.atomic_rmw(name, pointer, value, _ordering(op.sem.data))
+        else:
+            old = _cas_loop(gen, pointer, value, kind, element)
+        return [from_storage(gen, old, element, 1)]
+
+    live = None if op.mask is None else gen.get(op.mask)
+    gen.set(op.result, *conditional(gen.builder, live, update, [zero_of(llvm_type(element))]))
 
 
 def _cas_loop(
     gen: KernelCodegen, pointer: Value, value: Value, kind: str, element: Attribute
 ) -> Value:
-    b = gen.builder
+    b, register = gen.builder, llvm_type(element)
     bits = ir.IntType(8 * _size(element))
+
+    def as_type(given: Value, wanted: ir.Type) -> Value:
+        return given if str(given.type) == str(wanted) else b.bitcast(given, wanted)
+
+    def attempt(seen: Value) -> tuple[Value, Value]:
+        values = [as_type(seen, register), value]
+        (new,) = lower_elementwise(
+            b, _FLOAT_OPS[kind], values, {}, [element], [element, element], gen.math
+        )
+        pair = b.cmpxchg(pointer, seen, as_type(new, bits), "acq_rel", "monotonic")
+        return b.extract_value(pair, 0), b.extract_value(pair, 1)
+
     first = b.load_atomic(pointer, "monotonic", _size(element), typ=bits)
-    before = b.block
-    loop = gen.function.append_basic_block("swap")
-    done = gen.function.append_basic_block("swapped")
-    b.branch(loop)
-    b.position_at_end(loop)
-    seen = b.phi(bits)
-    seen.add_incoming(first, before)
-    register = llvm_type(element)
-    old = seen if str(register) == str(bits) else b.bitcast(seen, register)
-    (new,) = lower_elementwise(
-        b, _FLOAT_OPS[kind], [old, value], {}, [element], [element, element], gen.math
-    )
-    new_bits = new if str(new.type) == str(bits) else b.bitcast(new, bits)
-    pair = b.cmpxchg(pointer, seen, new_bits, "acq_rel", "monotonic")
-    seen.add_incoming(b.extract_value(pair, 0), b.block)
-    b.cbranch(b.extract_value(pair, 1), done, loop)
-    b.position_at_end(done)
-    return old
+    return as_type(retry(b, first, attempt), register)
 
 
 def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:

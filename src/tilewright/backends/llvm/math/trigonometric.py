@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.types import Builder, lanes
+from tilewright.backends.llvm.types import Builder, Value, lanes
 
 SIN = (-1.6666666642e-01, 8.3333293741e-03, -1.9839330999e-04, 2.7182744872e-06)
 COS = (4.1666666623e-02, -1.3888883738e-03, 2.4799515897e-05, -2.7209893462e-07)
@@ -67,20 +68,11 @@ def _with_fallback(b: Builder, ctx: MathContext, x: Any, fast: Any, name: str) -
         some = b.icmp_unsigned(
             "!=", b.bitcast(large, ir.IntType(count)), ir.Constant(ir.IntType(count), 0)
         )
-    before = b.block
-    slow_block = b.function.append_basic_block("large_argument")
-    after = b.function.append_basic_block("angle")
-    b.cbranch(some, slow_block, after)
-    b.position_at_end(slow_block)
-    slow = library.call(b, ctx, name, [x], count)
-    slow = s.select(large, slow, fast)
-    slow_end = b.block
-    b.branch(after)
-    b.position_at_end(after)
-    result = b.phi(x.type)
-    result.add_incoming(fast, before)
-    result.add_incoming(slow, slow_end)
-    return result
+
+    def slow() -> list[Value]:
+        return [s.select(large, library.call(b, ctx, name, [x], count), fast)]
+
+    return conditional(b, some, slow, [fast])[0]
 
 
 def sin(b: Builder, ctx: MathContext, x: Any) -> Any:

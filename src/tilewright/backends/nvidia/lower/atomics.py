@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import memory
 from tilewright.backends.nvidia.lower.memory import owner, runs
@@ -135,7 +136,7 @@ def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None
             m = _part(masks, r)
             live = m if live is None else b.and_(live, m)
         inputs = [_part(v, r) for v in values]
-        parts[r] = _guarded(gen, live, lambda inputs=inputs: act(*inputs))
+        parts[r] = conditional(b, live, lambda inputs=inputs: [act(*inputs)], [None])[0]
     if layout is None:
         if result.uses:
             parts = [_from_first(gen, parts[0], element)]
@@ -254,25 +255,6 @@ def _red(
 # ---- with results ------------------------------------------------------------------------------------------
 
 
-def _guarded(gen: KernelCodegen, live: Value | None, act: Callable[[], Value]) -> Value:
-    """The result of `act` where `live`, anything elsewhere."""
-    if live is None:
-        return act()
-    b = gen.builder
-    before = b.block
-    inside, after = (gen.function.append_basic_block(n) for n in ("atomic", "after"))
-    b.cbranch(live, inside, after)
-    b.position_at_end(inside)
-    value = act()
-    end = b.block
-    b.branch(after)
-    b.position_at_end(after)
-    phi = b.phi(value.type)
-    phi.add_incoming(value, end)
-    phi.add_incoming(ir.Constant(value.type, ir.Undefined), before)
-    return phi
-
-
 def _from_first(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
     """The value of thread 0 in all threads."""
     b = gen.builder
@@ -357,25 +339,15 @@ def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: V
     first = gen.emit_asm(
         "ld.relaxed.gpu.global.b32 $0, [$1];", "=r,l,~{memory}", I32, [word_address]
     )
-    loop, done = (gen.function.append_basic_block(n) for n in ("byte", "byte_done"))
-    before = b.block
-    b.branch(loop)
-    b.position_at_end(loop)
-    seen = b.phi(I32)
-    seen.add_incoming(first, before)
-    rest = b.and_(seen, hole)
-    found = _atom(
-        gen,
-        f"atom.{order}.global.cas.b32",
-        word_address,
-        [b.or_(rest, wanted), b.or_(rest, put)],
-        I32,
-    )
-    byte_differs = b.icmp_unsigned("!=", b.and_(found, b.not_(hole)), wanted)
-    succeeded = b.icmp_unsigned("==", found, b.or_(rest, wanted))
-    seen.add_incoming(found, b.block)
-    b.cbranch(b.or_(byte_differs, succeeded), done, loop)
-    b.position_at_end(done)
+
+    def attempt(seen: Value) -> tuple[Value, Value]:
+        rest = b.and_(seen, hole)
+        operands = [b.or_(rest, wanted), b.or_(rest, put)]
+        found = _atom(gen, f"atom.{order}.global.cas.b32", word_address, operands, I32)
+        byte_differs = b.icmp_unsigned("!=", b.and_(found, b.not_(hole)), wanted)
+        return found, b.or_(byte_differs, b.icmp_unsigned("==", found, b.or_(rest, wanted)))
+
+    found = retry(b, first, attempt)
     return b.trunc(b.lshr(found, shift), old.type)
 
 
@@ -387,19 +359,14 @@ def _by_cas(
     bits = ir.IntType(8 * tile.element_bytes(element))
     address = b.ptrtoint(pointer, I64)
     start = _peek(gen, address, bits)
-    loop, done = (gen.function.append_basic_block(n) for n in ("retry", "retry_done"))
-    before = b.block
-    b.branch(loop)
-    b.position_at_end(loop)
-    seen = b.phi(bits)
-    seen.add_incoming(start, before)
-    old = register(gen, seen, element)
-    new = storage(gen, _combined(gen, kind, old, value, element), element)
-    found = _cas(gen, order, pointer, seen, new)
-    seen.add_incoming(found, b.block)
-    b.cbranch(b.icmp_unsigned("==", found, seen), done, loop)
-    b.position_at_end(done)
-    return register(gen, found, element)
+
+    def attempt(seen: Value) -> tuple[Value, Value]:
+        old = register(gen, seen, element)
+        new = storage(gen, _combined(gen, kind, old, value, element), element)
+        found = _cas(gen, order, pointer, seen, new)
+        return found, b.icmp_unsigned("==", found, seen)
+
+    return register(gen, retry(b, start, attempt), element)
 
 
 def _peek(gen: KernelCodegen, address: Value, bits: ir.IntType) -> Value:

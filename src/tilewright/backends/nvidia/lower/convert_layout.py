@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from math import prod
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Attribute
 
+from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
@@ -282,25 +283,5 @@ def _convert_in_panels(gen: KernelCodegen, op: gpu.ConvertLayoutOp, pad: int, co
             writes.write(gen.parts(op.source))
         gen.barrier()
         reads = PanelAccess(gen, where, Panel(target, rows, number))
-        condition = reads.active()
-        if condition is None:
-            found = reads.read()
-            parts = [new if new is not None else old for old, new in zip(parts, found, strict=True)]
-            continue
-        before = b.block
-        with b.if_then(condition):
-            found, inside = reads.read(), b.block
-        parts = [
-            _joined(gen, old, before, new, inside) for old, new in zip(parts, found, strict=True)
-        ]
+        parts = conditional(b, reads.active(), reads.read, parts)
     gen.bind(op.result, parts)
-
-
-def _joined(gen: KernelCodegen, old: Any, before: Any, new: Any, inside: Any) -> Value:
-    """A register behind a branch in which it may have been read."""
-    if new is None:
-        return old
-    phi = gen.builder.phi(new.type)
-    phi.add_incoming(old if old is not None else ir.Constant(new.type, ir.Undefined), before)
-    phi.add_incoming(new, inside)
-    return phi

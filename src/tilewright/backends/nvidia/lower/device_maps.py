@@ -16,6 +16,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.tensor_maps import BYTES
@@ -68,8 +69,8 @@ class DeviceMaps:
         space.initializer = ir.Constant(space.value_type, None)
         base = b.ptrtoint(b.addrspacecast(space, ir.PointerType()), I64)
         start = b.mul(gen.threads.special("smid"), ir.Constant(I32, resident))
-        before = b.block
-        with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+
+        def find() -> list[Value]:
             text = (
                 "{ .reg .pred p; .reg .b32 held; .reg .b64 at; "
                 f"rem.u32 $0, $2, {sets}; "
@@ -79,11 +80,10 @@ class DeviceMaps:
                 f"add.u32 $0, $0, 1; setp.eq.u32 p, $0, {sets}; selp.b32 $0, 0, $0, p; "
                 "bra FIND_${:uid}; FOUND_${:uid}: }"
             )
-            found = gen.emit_convergent_asm(text, "=&r,l,r,~{memory}", I32, [base, start])
-            inside = b.block
-        place = b.phi(I32)
-        place.add_incoming(ir.Constant(I32, 0), before)
-        place.add_incoming(found, inside)
+            return [gen.emit_convergent_asm(text, "=&r,l,r,~{memory}", I32, [base, start])]
+
+        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+        (place,) = conditional(b, first, find, [ir.Constant(I32, 0)])
         text = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
         mine = b.zext(gen.emit_convergent_asm(text, "=r,r", I32, [place]), I64)
         self._flag = b.add(base, b.mul(mine, ir.Constant(I64, _FLAG)))

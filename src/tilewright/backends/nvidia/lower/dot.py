@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (
@@ -181,25 +182,9 @@ def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
     b = gen.builder
     layout, acc = gen.layout(op.result), tile.element_of(op.acc)
     sums = [_widened(gen, v, acc, acc) for v in gen.parts(op.acc)]
-    before, body = b.block, gen.function.append_basic_block("k")
-    done = gen.function.append_basic_block("k_done")
-    b.branch(body)
-    b.position_at_end(body)
-    k = b.phi(I32)
-    k.add_incoming(ir.Constant(I32, 0), before)
-    phis = []
-    for value in sums:
-        phi = b.phi(value.type)
-        phi.add_incoming(value, before)
-        phis.append(phi)
-    results = _step(gen, layout, (a, b_tile), acc, k, phis)
-    following = b.add(k, ir.Constant(I32, 1))
-    k.add_incoming(following, b.block)
-    for phi, value in zip(phis, results, strict=True):
-        phi.add_incoming(value, b.block)
-    more = b.icmp_unsigned("<", following, ir.Constant(I32, a.shape[-1]))
-    b.cbranch(more, body, done)
-    b.position_at_end(done)
+    results = counted_loop(
+        b, 0, a.shape[-1], 1, lambda k, v: _step(gen, layout, (a, b_tile), acc, k, v), sums, I32
+    )
     gen.bind(op.result, [_narrowed(gen, v, acc) for v in results])
 
 

@@ -17,6 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation
 
+from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
@@ -115,13 +116,7 @@ def _rounded(gen: KernelCodegen, parts: list[list[Value]], form: _Format) -> lis
     words = [_word(gen, own, form) for own in parts]
     bits = reduce(b.or_, words)
     large = b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I32, _NOT_SMALL)), ir.Constant(I32, 0))
-    before = b.block
-    with b.if_then(large, likely=False):
-        correct = _corrected(gen, words, parts, form)
-        inside = b.block
-    return [
-        _joined(gen, fast, before, slow, inside) for fast, slow in zip(words, correct, strict=True)
-    ]
+    return conditional(b, large, lambda: _corrected(gen, words, parts, form), words, likely=False)
 
 
 def _corrected(
@@ -136,23 +131,14 @@ def _corrected(
         suspects = b.or_(suspects, carried)
     signs = b.and_(suspects, ir.Constant(I32, 0x80808080 - (1 << 32)))
     rare = b.icmp_unsigned("!=", signs, ir.Constant(I32, 0))
-    before = b.block
-    with b.if_then(rare, likely=False):
-        exact = [
+
+    def exact() -> list[Value]:
+        return [
             _packed(gen, [_exact(gen, x, _byte(b, word, i), form) for i, x in enumerate(own)])
             for word, own in zip(words, parts, strict=True)
         ]
-        inside = b.block
-    return [
-        _joined(gen, fast, before, slow, inside) for fast, slow in zip(words, exact, strict=True)
-    ]
 
-
-def _joined(gen: KernelCodegen, fast: Value, before: Value, slow: Value, inside: Value) -> Value:
-    word = gen.builder.phi(I32)
-    word.add_incoming(fast, before)
-    word.add_incoming(slow, inside)
-    return word
+    return conditional(b, rare, exact, words, likely=False)
 
 
 def _packed(gen: KernelCodegen, codes: list[Value]) -> Value:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import SSAValue
 
+from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.dialects import gpu
@@ -49,26 +50,13 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         if 2 * _STEP * len(sums) <= _MAX_FMAS_PER_STEP and extent % (2 * _STEP) == 0
         else _STEP
     )
-    before, body = b.block, gen.function.append_basic_block("k")
-    b.branch(body)
-    b.position_at_end(body)
-    k = b.phi(I32)
-    k.add_incoming(ir.Constant(I32, 0), before)
-    phis = []
-    for value in sums:
-        phi = b.phi(F32)
-        phi.add_incoming(value, before)
-        phis.append(phi)
-    left.go_to(k)
-    right.go_to(k)
-    made = _steps(gen, layout, left, right, min(step, extent), list(phis))
-    following = b.add(k, ir.Constant(I32, step))
-    k.add_incoming(following, body)
-    for phi, value in zip(phis, made, strict=True):
-        phi.add_incoming(value, body)
-    done = gen.function.append_basic_block("k_done")
-    b.cbranch(b.icmp_unsigned("<", following, ir.Constant(I32, extent)), body, done)
-    b.position_at_end(done)
+
+    def multiply(k: Value, values: list[Value]) -> list[Value]:
+        left.go_to(k)
+        right.go_to(k)
+        return _steps(gen, layout, left, right, min(step, extent), values)
+
+    made = counted_loop(b, 0, extent, step, multiply, sums, I32)
     gen.bind(op.result, made)
 
 
