@@ -35,6 +35,18 @@ func.func @floats(%p: !tile.ptr<f32>, %x: f32) {
 }
 
 // -----
+// -(-0.0) is 0.0, as in the interpreter.
+// CHECK-LABEL: @negated_zero
+func.func @negated_zero(%p: !tile.ptr<f32>) {
+  // CHECK-NEXT: [[Z:%.+]] = arith.constant 0.0
+  // CHECK-NEXT: tile.store %p, [[Z]]
+  %zero = arith.constant -0.0 : f32
+  %a = arith.negf %zero : f32
+  tile.store %p, %a : !tile.ptr<f32>, f32
+  func.return
+}
+
+// -----
 // CHECK-LABEL: @conversions
 func.func @conversions(%p: !tile.ptr<i32>, %q: !tile.ptr<f16>, %x: i32, %h: f16, %c: i1) {
   // CHECK-NEXT: tile.store %p, %x
