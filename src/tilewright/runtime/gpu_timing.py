@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from ctypes import byref, c_float
 from typing import Any
 
@@ -204,6 +204,21 @@ class GpuMeasurement:
             self.timer.drop_events()
         self.after()
         return elapsed
+
+
+@contextlib.contextmanager
+def gpu_measurement(
+    fn: Callable[[], Any], before: Callable[[], Any], after: Callable[[], Any], flush: bool
+) -> Generator[GpuMeasurement | None]:
+    """A `GpuMeasurement` on the current device; None where no GPU is in use."""
+    timer = gpu_timer()
+    if timer is None:
+        yield None
+        return
+    try:
+        yield GpuMeasurement(timer, fn, before, after, flush)
+    finally:
+        timer.close()
 
 
 def copy_milliseconds(index: int, size: int) -> float:

@@ -54,25 +54,28 @@ def do_bench(
     if quantiles is not None and not all(0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles={list(quantiles)!r}: each must lie between 0 and 1")
 
-    from tilewright.runtime.gpu_timing import gpu_timer
+    def before() -> None:
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        if setup is not None:
+            setup()
 
-    timer = gpu_timer()
-    if timer is not None:
-        times = _on_gpu(
-            timer, fn, warmup, rep, grad_to_none, setup, teardown, flush_cache, give_up_above
-        )
-        return summarize(times, quantiles, return_mode)
-    measure = _measurer(fn, setup, teardown, grad_to_none, bool(flush_cache))
-    measure()
-    estimate = measure()
-    if give_up_above is None or estimate <= give_up_above:
-        if estimate < 10:
-            estimate = min(estimate, *(measure() for _ in range(4)))
-        for _ in range(_runs(warmup, estimate) if warmup > estimate else 0):
-            measure()
-        times = [measure() for _ in range(_runs(rep, estimate))]
-    else:
-        times = [estimate]
+    def after() -> None:
+        if teardown is not None:
+            teardown()
+
+    from tilewright.runtime.gpu_timing import gpu_measurement
+
+    with gpu_measurement(fn, before, after, flush_cache is not False) as on_gpu:
+        measurement = on_gpu or _Measurement(fn, before, after, bool(flush_cache), give_up_above)
+        estimate = measurement.first()
+        if give_up_above is not None and estimate > give_up_above:
+            times = [estimate]
+        else:
+            each = max(estimate, measurement.each)
+            if warmup > each:
+                measurement.runs(_runs(warmup, each))
+            times = measurement.runs(_runs(rep, each))
     return summarize(times, quantiles, return_mode)
 
 
@@ -89,74 +92,48 @@ def do_bench_cudagraph(
     )
 
 
-def _on_gpu(
-    timer: Any,
-    fn: Callable[[], Any],
-    warmup: float,
-    rep: float,
-    grad_to_none: Sequence[Any] | None,
-    setup: Callable[[], Any] | None,
-    teardown: Callable[[], Any] | None,
-    flush_cache: bool | None,
-    give_up_above: float | None,
-) -> list[float]:
-    """The measurements of `do_bench` where a GPU is in use."""
-    from tilewright.runtime.gpu_timing import GpuMeasurement
-
-    def before() -> None:
-        for tensor in grad_to_none or ():
-            tensor.grad = None
-        if setup is not None:
-            setup()
-
-    def after() -> None:
-        if teardown is not None:
-            teardown()
-
-    try:
-        measurement = GpuMeasurement(timer, fn, before, after, flush_cache is not False)
-        estimate = measurement.first()
-        if give_up_above is not None and estimate > give_up_above:
-            return [estimate]
-        # to empty the cache takes longer than a small kernel
-        each = max(estimate, measurement.each)
-        if warmup > each:
-            measurement.runs(_runs(warmup, each))
-        return measurement.runs(_runs(rep, each))
-    finally:
-        timer.close()
-
-
 def _runs(budget_ms: float, estimate_ms: float) -> int:
     return max(1, min(_MAX_RUNS, int(budget_ms / max(estimate_ms, 1e-6))))
 
 
-def _measurer(
-    fn: Callable[[], Any],
-    setup: Callable[[], Any] | None,
-    teardown: Callable[[], Any] | None,
-    grad_to_none: Sequence[Any] | None,
-    flush_cache: bool,
-) -> Callable[[], float]:
-    """A function that runs `fn` once and gives its milliseconds."""
-    clock = time.perf_counter_ns
-    flush = _cache_flusher() if flush_cache else None
+class _Measurement:
+    """Times runs of a function by the clock; `before` and `after` surround each outside the measured time."""
 
-    def measure() -> float:
-        for tensor in grad_to_none or ():
-            tensor.grad = None
-        if setup is not None:
-            setup()
-        if flush is not None:
-            flush()
-        start = clock()
-        fn()
-        elapsed = (clock() - start) * 1e-6
-        if teardown is not None:
-            teardown()
+    each = 0.0
+    """Milliseconds per run that are to be added for what surrounds it: none here."""
+
+    def __init__(
+        self,
+        fn: Callable[[], Any],
+        before: Callable[[], Any],
+        after: Callable[[], Any],
+        flush: bool,
+        give_up_above: float | None,
+    ) -> None:
+        self.fn, self.before, self.after = fn, before, after
+        self.limit = 10.0 if give_up_above is None else min(10.0, give_up_above)
+        """Milliseconds: an estimate above is not refined."""
+        self.flush = _cache_flusher() if flush else None
+
+    def first(self) -> float:
+        """Run once unmeasured and a few times measured; an estimate in ms."""
+        self._run()
+        estimate = self._run()
+        return estimate if estimate > self.limit else min(estimate, *self.runs(4))
+
+    def runs(self, count: int) -> list[float]:
+        """Milliseconds of `count` runs."""
+        return [self._run() for _ in range(count)]
+
+    def _run(self) -> float:
+        self.before()
+        if self.flush is not None:
+            self.flush()
+        start = time.perf_counter_ns()
+        self.fn()
+        elapsed = (time.perf_counter_ns() - start) * 1e-6
+        self.after()
         return elapsed
-
-    return measure
 
 
 def _cache_flusher() -> Callable[[], Any]:
