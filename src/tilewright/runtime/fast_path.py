@@ -10,11 +10,19 @@ from tilewright.runtime import specialize
 from tilewright.runtime.descriptors import DescriptorKind, TensorDescriptor
 from tilewright.runtime.devices import stream_function
 from tilewright.runtime.drivers import argument_guards
+from tilewright.runtime.drivers.argument_guards import (
+    ALIGNED,
+    HIGHEST,
+    MULTIPLE,
+    NO_MULTIPLE,
+    NOT_ONE,
+    SOMEWHERE,
+    UNALIGNED,
+)
 
 if TYPE_CHECKING:
     from tilewright.runtime.launch import Launcher
 
-_RANGE = "-2147483648 <= {0} <= 2147483647"
 _PLAIN_CLASSES = (int, bool, str, type(None), dtype)
 
 
@@ -36,7 +44,7 @@ class FastPathSource:
         self.classes = classes
         self.scope: dict[str, Any] = {
             "_tw_integer": argument_guards.of_integer, "_tw_word": argument_guards.of_word,
-            "_tw_pointer": argument_guards.of_address, "_tw_extent": argument_guards.of_extent,
+            "_tw_extent": argument_guards.of_extent,
         }  # fmt: skip
         self._tests: list[str] = []
         self._bases: list[str] = []
@@ -45,14 +53,12 @@ class FastPathSource:
         self._setup: list[str] = []
         self._late: list[str] = []
         """Setup statements that the key needs and the call does not."""
-        self._parts: list[str] = []
         self._steady: list[str] = []
         """The parts of the key that native code cannot ask for itself (`drivers.argument_guards`)."""
         self._call: list[str] = []
         self._conditions: list[str] = []
-        """One expression per word of the call: the guard of its current value."""
+        """One expression per word of the call: the guard of its current value, the rest of the key."""
         self._addresses: list[str] = []
-        self._aligned: list[str] = []
         self._device: str | None = None
         for p, kind in zip(self.params, classes, strict=True):
             if isinstance(kind, DescriptorKind):
@@ -73,7 +79,6 @@ class FastPathSource:
 
     def _part(self, text: str) -> None:
         """A part of the key that has to be compared in Python."""
-        self._parts.append(text)
         self._steady.append(text)
 
     def _pass(self, word: str, condition: str = "0") -> None:
@@ -116,24 +121,14 @@ class FastPathSource:
         self._unpacked.append(f"{', '.join(steps)}, = {n}.strides")
         self._unpacked.append(f"{', '.join(block)}, = {n}.block_shape")
         *outer, last = steps
-        usual = " and ".join(
-            [f"{last} == 1", *(f"{v} > 1" for v in (*sizes, *outer)),
-             f"({' | '.join((*sizes, *outer))}) <= 2147483647"]
-        )  # fmt: skip
-        low = " | ".join(f"({v} & 15) << {4 * d}" for d, v in enumerate((sizes[-1], *outer)))
-        values = ", ".join((*sizes, *steps))
-        self.scope["_tw_unusual"] = unusual_integers
-        self._parts.append(f"{low} if {usual} else _tw_unusual({values})")
         for part in (*block, f"{n}.padding"):
             self._part(part)
-        if f"_tw_a{i}" not in self._aligned:
-            self._parts.append(f"_tw_a{i} & 15")
-        self._call[-1], self._conditions[-1] = f"_tw_a{i}", f"_tw_pointer(_tw_a{i})"
+        self._call[-1], self._conditions[-1] = f"_tw_a{i}", _address_condition(p)
         for v in sizes:
             self._pass(v, f"_tw_extent({v}, {v == sizes[-1]})")
         for v in outer:
             self._pass(v, f"_tw_extent({v})")
-        self._pass(last, f"_tw_integer({last}) if {last} == 1 else None")
+        self._pass(last, f"_tw_integer({last}) if {last} == 1 else _tw_extent({last})")
 
     def _constant(self, p: Any, kind: type) -> None:
         plain = kind in _PLAIN_CLASSES
@@ -147,10 +142,7 @@ class FastPathSource:
             self._part(f"_tw_text{p.index}({p.name})")
             self._pass(p.name)
         elif kind is int:
-            self._parts.append(self._integer(p))
-            aligned = self.launcher.specializer.align(p)
-            asked = f"_tw_integer({p.name}, {aligned})"
-            self._pass(p.name, f"_tw_word({p.name})" if p.do_not_specialize else asked)
+            self._pass(p.name, self._integer(p))
         elif kind in (bool, float) or kind is type(None):
             self._pass(p.name)
         elif kind in (str, dtype):
@@ -163,14 +155,12 @@ class FastPathSource:
             self._array(p, kind, p.name)
 
     def _integer(self, p: Any) -> str:
-        n = p.name
+        """The condition of an integer; that of sizes, which most are, without a call."""
         if p.do_not_specialize:
-            return f"(0 if {_RANGE.format(n)} else _tw_wide({n}))"
-        inside = f"not {n} & 15" if self.launcher.specializer.align(p) else "0"
-        # most integers are sizes: a test less for those
-        negative = f"(4 + ({inside}) if {n} < 0 else ({inside}))"
-        other = f"2 if {n} == 1 else {negative} if {_RANGE.format(n)} else _tw_wide({n})"
-        return f"(({inside}) if 1 < {n} <= 2147483647 else {other})"
+            return f"_tw_word({p.name})"
+        aligned = self.launcher.specializer.align(p)
+        usual = f"{NO_MULTIPLE} if {p.name} & 15 else {MULTIPLE}" if aligned else f"{NOT_ONE}"
+        return f"(({usual}) if 1 < {p.name} <= {HIGHEST} else _tw_integer({p.name}, {aligned}))"
 
     def _array(self, p: Any, kind: type, name: str) -> None:
         """Pass an array of class `kind`, the value of the expression `name`."""
@@ -201,9 +191,7 @@ class FastPathSource:
     def _address(self, p: Any, name: str, passed: str) -> None:
         aligned = self.launcher.specializer.align(p)
         self._part(f"{name}.dtype")
-        self._pass(passed, f"_tw_pointer(_tw_a{p.index}, {aligned})")
-        if aligned:
-            self._aligned.append(f"_tw_a{p.index}")
+        self._pass(passed, _address_condition(p) if aligned else f"{SOMEWHERE}")
 
     def _on_device(self, device: str) -> None:
         """All arrays are on the device of the first one, which is a GPU."""
@@ -243,11 +231,7 @@ class FastPathSource:
 
     def key(self) -> str:
         """The key's expression: a tuple."""
-        parts = list(self._parts)
-        if self._aligned:
-            several = ", ".join(f"{a} & 15 == 0" for a in self._aligned)
-            parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
-        return f"({''.join(part + ', ' for part in parts)})"
+        return f"({''.join(part + ', ' for part in (*self._steady, *self._conditions))})"
 
     def _launch(self, entry: str) -> list[str]:
         """Statements that launch `entry`, (call, compiled kernel), and return if that worked."""
@@ -320,21 +304,12 @@ class FastPathSource:
         return "\n".join(_indented(_indented(lines)))
 
 
+def _address_condition(p: Any) -> str:
+    return f"({UNALIGNED} if _tw_a{p.index} & 15 else {ALIGNED})"
+
+
 def _indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
-
-
-def unusual_integers(*values: int) -> tuple[Any, ...]:
-    """Key of a descriptor's extents and strides, some of which are 1, 0, negative or outside 32 bits."""
-    return tuple(
-        v if v in (0, 1) else f"{specialize.integer_type(v)}{v < 0}{v % specialize.ALIGNMENT}"
-        for v in values
-    )
-
-
-def wide_integer(value: int) -> str:
-    """Key of an integer outside 32 bits."""
-    return f"{specialize.integer_type(value)}{value < 0}{value % specialize.ALIGNMENT == 0}"
 
 
 def _torch_has_devices() -> bool:

@@ -31,7 +31,7 @@ from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.dynamo import dynamo_disabled
-from tilewright.runtime.fast_path import FastPathSource, wide_integer
+from tilewright.runtime.fast_path import FastPathSource
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.hooks import compile_with_hooks
 from tilewright.runtime.ir_arguments import ir_arguments
@@ -126,7 +126,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     raise _tw_shown
 """
         if code is not None:
-            made = f"{code.key()}, {code.steady()}, {code.conditions()}"
+            made = f"{code.steady()}, {code.conditions()}"
             source += f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {made}\n"
         test, variables = config.launch_variables_test()
         gpu = code is not None and code.library is not None
@@ -136,7 +136,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(gpu), "_tw_usual": launch_options.usual(gpu),
-            "_tw_report": after_tuple, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
+            "_tw_report": after_tuple, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text,
             **values,
         }  # fmt: skip
         if code is not None:
@@ -402,20 +402,20 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             other = {n: v for n, v in options.items() if n not in self.usual_options}
             option_key = launch_options.fast_key_of(place is not None)(other) if other else ()
             usual = [] if place is None else [options.get(n) for n in self.usual_options]
-            key, steady, conditions = scope["_tw_key"](*values)
+            steady, conditions = scope["_tw_key"](*values)
             rest = *usual, option_key, settings
             if len(entries) > 4096:
                 entries.clear()
             if compiled.plan.checked:
                 checked = CheckedLaunch(compiled, types, kinds)
-                entries[*key, *rest] = checked, compiled, NONE_LAUNCHED
+                entries[*steady, *conditions, *rest] = checked, compiled, NONE_LAUNCHED
                 self.kernel.set_run(function)
                 return
             device = None if place is None else place.device
             last = NONE_LAUNCHED
-            if None not in conditions:
+            if all(type(condition) is int for condition in conditions):
                 last = (*steady, *rest), (compiled.launcher(kinds, device, conditions), compiled)
-            entries[*key, *rest] = compiled.launcher(kinds, device), compiled, last
+            entries[*steady, *conditions, *rest] = compiled.launcher(kinds, device), compiled, last
             scope["_tw_last"] = last
             self.kernel.set_run(function)
 

@@ -26,34 +26,34 @@ OTHER_CASE = 5
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 
 
-def of_integer(value: int, aligned: bool = True) -> int | None:
-    """The condition of an integer's specialization, or None if there is none: negative integers are rare and are
-    looked up by key."""
+def of_integer(value: int, aligned: bool = True) -> int | str:
+    """The condition of an integer's specialization, or its key if there is none: negative integers are rare and are
+    looked up."""
     if value == 1:
         return ONE
     if not 0 <= value <= HIGHEST:
-        return None
+        return _unguarded(value, value & 15 == 0)
     if not aligned:
         return NOT_ONE
     return NO_MULTIPLE if value & 15 else MULTIPLE
 
 
-def of_word(value: int) -> int | None:
-    """The condition of an integer specialized by width only (`do_not_specialize`)."""
-    return WORD if LOWEST <= value <= HIGHEST else None
+def of_word(value: int) -> int | str:
+    """The condition or key of an integer specialized by width only (`do_not_specialize`)."""
+    return WORD if LOWEST <= value <= HIGHEST else _unguarded(value, "")
 
 
-def of_address(value: int, aligned: bool = True) -> int:
-    """Of a pointer."""
-    if not aligned:
-        return SOMEWHERE
-    return UNALIGNED if value & 15 else ALIGNED
+def _unguarded(value: int, remainder: object) -> str:
+    """The key of an integer without condition: its width, sign and remainder."""
+    width = 32 if LOWEST <= value <= HIGHEST else 64 if -(1 << 63) <= value < 1 << 63 else 65
+    return f"{width} {value < 0} {remainder}"
 
 
-def of_extent(value: int, remainder: bool = True) -> int | None:
-    """The condition of a descriptor's extent or stride; with its remainder modulo 16 unless `remainder` is False."""
+def of_extent(value: int, remainder: bool = True) -> int | str:
+    """The condition or key of a descriptor's extent or stride; with its remainder modulo 16 unless `remainder` is
+    False."""
     if not 1 < value <= HIGHEST:
-        return None
+        return str(value) if value in (0, 1) else _unguarded(value, value & 15)
     return REMAINDERS + (value & 15) if remainder else LONG
 
 
