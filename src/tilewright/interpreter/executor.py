@@ -29,13 +29,13 @@ from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
-from tilewright.interpreter.nonfinite import NonfiniteLanes
 from tilewright.interpreter.numeric_checks import divided, wrapped
 from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic
+from tilewright.interpreter.reductions import FollowedLanes, along_axis
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
 from tilewright.interpreter.shared_memory import ProgramMemory
-from tilewright.interpreter.undefined import UndefinedLanes, unwritten_flags
+from tilewright.interpreter.undefined import unwritten_flags
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 
@@ -131,9 +131,8 @@ class Executor:
         self.arguments: list[Any] = []
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
-        self._nonfinite = NonfiniteLanes(self) if memory.checks.nonfinite else None
         self._promise = address_arithmetic(function) if memory.checks.overflow else NOTHING_PROMISED
-        self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
+        self._lanes = FollowedLanes(self, memory.checks)
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
         self.claims = ClaimChecker(self)
         memory.observer = self._observe
@@ -169,9 +168,7 @@ class Executor:
             self.buffers.clear()
             self.shared = ProgramMemory()
             self.claims.new_program()
-            for followed in (self._undefined, self._nonfinite):
-                if followed is not None:
-                    followed.new_program()
+            self._lanes.new_program()
             self.values = dict(zip(block.args, arguments, strict=True))
             try:
                 self.block(block)
@@ -204,16 +201,11 @@ class Executor:
         handler = _HANDLERS.get(type(op))
         if handler is not None:
             results = handler(self, op)
-            if isinstance(op, (tile.ReduceOp, tile.ScanOp)):
-                self._look_along(op, results)
         else:
             attributes, kinds = self._known(op)
             operands = self.operands(op)
             results = registry.call(op.name, self, attributes, kinds, operands)
-            if self._undefined is not None:
-                self._undefined.look(op.name, attributes, kinds, operands, results)
-            if self._nonfinite is not None:
-                self._nonfinite.look(op.name, attributes, kinds, operands, results)
+            self._lanes.look(op.name, attributes, kinds, operands, results)
             self._look_at_offset(op, operands, kinds, results)
         return results
 
@@ -229,14 +221,18 @@ class Executor:
         if fault is not None:
             raise fault
 
-    def _look_along(self, op: tile.ReduceOp | tile.ScanOp, results: list[Any]) -> None:
-        operands = [self.values[v] for v in op.inputs]
-        scan = isinstance(op, tile.ScanOp)
-        if self._undefined is not None:
-            reverse = isinstance(op, tile.ScanOp) and plain(op.reverse)
-            self._undefined.look_along(operands, results, plain(op.axis), scan, reverse)
-        if self._nonfinite is not None:
-            self._nonfinite.look_along(op.name, operands, results)
+    def along_axis(self, op: tile.ReduceOp | tile.ScanOp) -> list[Any]:
+        """Reduce or scan by running the region of an operation."""
+        block, inputs = op.combine.block, [self.values[v] for v in op.inputs]
+
+        def combine(*values: Any) -> list[Any]:
+            self.values.update(zip(block.args, values, strict=True))
+            return self.block(block)
+
+        axis, reverse = plain(op.axis), isinstance(op, tile.ScanOp) and plain(op.reverse)
+        results = along_axis(op.name, inputs, axis, reverse, combine)
+        self._lanes.look_along(op.name, inputs, results, axis, reverse)
+        return results
 
     def operands(self, op: Operation) -> list[Any]:
         """The operands' values, None for absent optional ones."""
@@ -264,9 +260,7 @@ class Executor:
 
     def decides(self, value: Any) -> Any:
         """`value`, which control flow depends on."""
-        if self._undefined is not None:
-            self._undefined.need(value, "a branch")
-        return value
+        return self._lanes.decides(value)
 
 
 # ---- control flow -----------------------------------------------------------------------------------
@@ -310,58 +304,6 @@ def _while(run: Executor, op: scf.WhileOp) -> list[Any]:
 
 def _group(run: Executor, op: cpu.FusionGroupOp) -> list[Any]:
     return run.block(op.body.block)
-
-
-# ---- reductions and scans -----------------------------------------------------------------------------
-
-
-def _combine(run: Executor, block: Block) -> Callable[..., list[np.ndarray]]:
-    def combine(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        try:
-            run.values.update(zip(block.args, [*left, *right], strict=True))
-            return [np.asarray(v) for v in run.block(block)]
-        except ValueError:  # a branch on a whole array: element-wise instead
-            return _each_lane(run, block, left, right)
-
-    return combine
-
-
-def _each_lane(
-    run: Executor, block: Block, left: list[np.ndarray], right: list[np.ndarray]
-) -> list[np.ndarray]:
-    out = [np.empty_like(v) for v in left]
-    for at in np.ndindex(*left[0].shape):
-        run.values.update(zip(block.args, [v[at] for v in (*left, *right)], strict=True))
-        for target, value in zip(out, run.block(block), strict=True):
-            target[at] = value
-    return out
-
-
-def _reduce(run: Executor, op: tile.ReduceOp) -> list[Any]:
-    combine = _combine(run, op.combine.block)
-    arrays = [np.moveaxis(np.asarray(run.value(v)), plain(op.axis), 0) for v in op.inputs]
-    while (count := arrays[0].shape[0]) > 1:
-        left, right = [a[0 : count - 1 : 2] for a in arrays], [a[1:count:2] for a in arrays]
-        joined = combine(left, right)
-        if count % 2:
-            joined = [np.concatenate([j, a[-1:]]) for j, a in zip(joined, arrays, strict=True)]
-        arrays = joined
-    return [a[0][()] for a in arrays]
-
-
-def _scan(run: Executor, op: tile.ScanOp) -> list[Any]:
-    combine = _combine(run, op.combine.block)
-    axis, reverse = plain(op.axis), plain(op.reverse)
-    arrays = [np.moveaxis(np.asarray(run.value(v)), axis, 0).copy() for v in op.inputs]
-    if reverse:
-        arrays = [a[::-1].copy() for a in arrays]
-    for i in range(1, arrays[0].shape[0]):
-        step = combine([a[i - 1] for a in arrays], [a[i] for a in arrays])
-        for array, value in zip(arrays, step, strict=True):
-            array[i] = value
-    if reverse:
-        arrays = [a[::-1] for a in arrays]
-    return [np.moveaxis(a, 0, axis) for a in arrays]
 
 
 # ---- structured accesses ------------------------------------------------------------------------------
@@ -434,8 +376,8 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     scf.IfOp: _if,
     scf.WhileOp: _while,
     cpu.FusionGroupOp: _group,
-    tile.ReduceOp: _reduce,
-    tile.ScanOp: _scan,
+    tile.ReduceOp: Executor.along_axis,
+    tile.ScanOp: Executor.along_axis,
     tile.LoadViewOp: _load_view,
     tile.StoreViewOp: _store_view,
     cpu.FaultIfOp: _fault_if,

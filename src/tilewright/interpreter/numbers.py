@@ -133,7 +133,7 @@ def _constant(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
         value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
         return [kind.type(value)]
     with np.errstate(all="ignore"):
-        return [np.bool_(bool(value)) if kind == np.bool_ else np.float64(value).astype(kind)]
+        return [np.bool_(int(value) & 1) if kind == np.bool_ else np.float64(value).astype(kind)]
 
 
 # ---- comparisons and selects ------------------------------------------------------------------------
