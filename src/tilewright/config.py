@@ -101,7 +101,7 @@ class Config:
     full_traceback: bool
     """Leave tilewright's own frames in tracebacks (TILEWRIGHT_FULL_TRACEBACK)."""
     verify_each_pass: bool
-    """Verify the IR after every pass, not only once a level (TILEWRIGHT_VERIFY_EACH_PASS)."""
+    """Verify the IR after every pass, not only once per level (TILEWRIGHT_VERIFY_EACH_PASS)."""
     disabled_passes: tuple[str, ...]
     """Passes to leave out, comma separated (TILEWRIGHT_DISABLE)."""
     cpu_features_off: tuple[str, ...]
@@ -220,7 +220,7 @@ _LAUNCH_VARIABLES = (
 def launch_variables_test() -> tuple[Callable[[Any], bool], frozenset[Any]]:
     """`(test, names)`: `test(names)` is true while none of the variables a launch reads is set.
 
-    A launch is budgeted in hundreds of nanoseconds and `os.environ` costs one a variable, so the
+    A launch is budgeted in hundreds of nanoseconds and `os.environ` costs one per variable, so the
     test asks the dict below `os.environ` directly (through a live view of its keys).
     """
     encode = getattr(os.environ, "encodekey", str)

@@ -72,7 +72,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """An array of 2 to 5 dimensions that boxes are copied from (CUDA driver API, `cuTensorMapEncodeTiled`).
+    """An array of 2 to 5 dimensions that TMA tiles are copied from (CUDA driver API, `cuTensorMapEncodeTiled`).
 
     It is one more parameter of the kernel, after the arguments. Sizes in elements, x (contiguous)
     first; a box is one element long in dimensions after the second.
@@ -82,7 +82,7 @@ class TensorMap:
     """Index into `LaunchPlan.arguments` of the address of element (0, 0, …)."""
     element_bytes: int
     global_dims: tuple[Extent, ...]
-    """One a dimension. One that is 0 or less is encoded as 1: the kernel reads nothing there."""
+    """One per dimension. One that is 0 or less is encoded as 1: the kernel reads nothing there."""
     global_strides: tuple[Extent, ...]
     """From element to element of each dimension but the first. Where one after the first is 0, the
     kernel asks for coordinate 0, and any other may be encoded."""
@@ -129,7 +129,7 @@ class LaunchPlan:
     programmatic_launch: bool = False
     """Whether it may be started before the kernel before it is over: it waits for that itself."""
     tensor_maps: tuple[TensorMap, ...] = ()
-    """What the host prepares for copies of boxes."""
+    """What the host prepares for TMA loads and stores."""
     registers: int = 0
     """Registers of a thread, where an assembler has said so (0: unknown)."""
     spills: int = 0

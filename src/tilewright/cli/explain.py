@@ -117,7 +117,7 @@ def _plan(result: Trace) -> Iterator[str]:
     for a in plan.arguments:
         written = ", may be written" if a.kind == "pointer" and a.written else ""
         yield f"slot: {a.name}, {a.kind} {a.type}{written}"
-    yield f"scratch: {plan.scratch_bytes} bytes a thread"
+    yield f"scratch: {plan.scratch_bytes} bytes per thread"
     yield f"estimate: {plan.program_cost:.0f} ns a program (small grids run on one thread)"
     for site in plan.asserts:
         yield f"device_assert at {site.file}:{site.line}: {site.message}"

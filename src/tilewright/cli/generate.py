@@ -47,7 +47,7 @@ def generate(
     stop_after: str | None = None,
     disabled: Sequence[str] = (),
 ) -> None:
-    """Recognise the contraction at `place`, choose a configuration, run the pipeline, show it."""
+    """Recognize the contraction at `place`, choose a configuration, run the pipeline, show it."""
     check_code(view, given.target)
     described = load(place, given.function)
     machine = registry.machine(given.target) if given.target else registry.get("cpu").target()

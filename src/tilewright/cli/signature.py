@@ -3,7 +3,7 @@
     x_ptr=*fp32, y_ptr=*fp16:16, n=i32, stride=64, sizes=(i32, i64), BLOCK=1024, DTYPE=tl.float16
 
 A type gives a runtime argument of that type (`:16`: divisible by 16). A number for a runtime
-parameter is specialised as a launch with that number would be. A constexpr takes any literal, a type,
+parameter is specialized as a launch with that number would be. A constexpr takes any literal, a type,
 or a name of the kernel's file.
 """
 

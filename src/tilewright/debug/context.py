@@ -23,7 +23,7 @@ _chosen: ContextVar[frozenset[str]] = ContextVar("tilewright_debug_checks", defa
 
 #: checks that correct kernels may fail, which "all" leaves out: masks may keep lanes out of an
 #: array on purpose, and a view's pointer may be meant for the memory around it
-APART = ("masked", "views")
+ON_REQUEST = ("masked", "views")
 
 
 @contextmanager
@@ -50,10 +50,10 @@ def checks(*names: str) -> Generator[None]:
 def check_names(names: Iterable[str], before: frozenset[str] = frozenset()) -> frozenset[str]:
     """Apply `names` to the set `before`, in order.
 
-    "all" selects all checks except `APART`; "-name" removes one, from "all" if the set is
+    "all" selects all checks except `ON_REQUEST`; "-name" removes one, from "all" if the set is
     empty. Raises LaunchError for unknown names.
     """
-    usual = frozenset(CHECKS) - frozenset(APART)
+    usual = frozenset(CHECKS) - frozenset(ON_REQUEST)
     chosen = set(before)
     for at, name in enumerate(names):
         plain = name.removeprefix("-").strip()

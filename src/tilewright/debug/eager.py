@@ -133,7 +133,7 @@ def run_eager(
     """Run `kernel` for every program of `grid` as Python, on the caller's arrays.
 
     Args:
-        arguments: parameter name → (its language type as specialisation found it, the value). The
+        arguments: parameter name → (its language type as specialization found it, the value). The
             type is a `dtype`, a `pointer_type`, a `constexpr` (its value is what the kernel gets)
             or a tuple of these.
 

@@ -150,7 +150,7 @@ class KernelBuilder(Statements):
         return self.static_call(function, args, keywords, f"{name}()")
 
     def _language_twin(self, function: Any) -> Any:
-        """`tl.cdiv` for tilewright's own `cdiv`, and so on, when it meets runtime values."""
+        """`tl.cdiv` for tilewright's own `cdiv`, and so on, when it is given runtime values."""
         module = getattr(function, "__module__", "") or ""
         if module.partition(".")[0] != "tilewright":
             return None

@@ -1,4 +1,4 @@
-"""Values of the front end: telling them apart, comparing, joining where control flow meets.
+"""Values of the front end: telling them apart, comparing, joining where control flow merges.
 
 A value is a `TensorValue` (known when the kernel runs), a tuple or list of values, or any other
 Python object, which is known at compile time.
@@ -183,7 +183,7 @@ def widened(a: Any, b: Any) -> Any:
     """float64 in the common shape of two floating types, one of which is float64; else None.
 
     Kernels that keep fp32 accumulators thus run on fp64 arrays in fp64; no other type changes
-    by itself where control flow meets.
+    by itself where control flow merges.
     """
     kinds = (a.scalar, b.scalar)
     floats = all(kind.is_floating() for kind in kinds)

@@ -138,7 +138,7 @@ class ClaimChecker:
         self.barrier()
 
     def barrier(self) -> None:
-        """All threads of the program meet."""
+        """All threads of the program synchronize."""
         if self.races is not None:
             self.races.synchronize()
 

@@ -90,7 +90,7 @@ def evaluate(name: str, kinds: Kinds, values: Sequence[Any]) -> list[Any]:
     function = _FUNCTIONS.get(name.removeprefix("fast_"))
     if function is None:
         raise InterpreterError(f"the interpreter does not know the function {name}")
-    if name == "nextafter":  # a neighbour in the type itself
+    if name == "nextafter":  # a neighbor in the type itself
         return [np.nextafter(*values).astype(numpy_dtype(kinds[0]))[()]]
     with np.errstate(all="ignore"):
         return _rounded(kinds, function(*(wide(v).astype(np.float64) for v in values)))

@@ -40,7 +40,7 @@ _WHY_NOT = {
 
 @dataclass(eq=False)
 class Stage:
-    """Room for one tile, and who is at it."""
+    """The memory of one tile, and the operations that access it."""
 
     name: str
     state: str = _POISON

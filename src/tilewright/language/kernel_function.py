@@ -1,6 +1,6 @@
 """`KernelFunction`: a Python function that is a kernel or a helper of one, and its parameters.
 
-The runtime's `JITFunction` derives from it; the front end recognises a callee by it; nothing here
+The runtime's `JITFunction` derives from it; the front end recognizes a callee by it; nothing here
 compiles anything.
 """
 

@@ -144,7 +144,7 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """What `scalar_fn`, a kernel function of scalars, gives for each element of `args`, which broadcast.
 
     It only computes: `if`, `while`, helpers and arithmetic, no memory. Its tuple gives a tuple of tiles. With
-    `pack` it takes that many neighbours of each argument, and gives as many of each result. Both sides of an `if`
+    `pack` it takes that many neighbors of each argument, and gives as many of each result. Both sides of an `if`
     may be computed.
     """
 

@@ -1,7 +1,7 @@
 """Partition of a `wgmma` over warpgroups: layouts of accumulator and operands, including RS operands.
 
 `wgmma` reads its right operand from shared memory, and 4-byte elements only if they are K-major. Its left
-operand may come from registers (RS), in any major order. So an MN-major operand passes through registers:
+operand may come from registers (RS), in any major order. So an MN-major operand comes from registers (RS):
 A of `A @ B` as the left operand, B as the left operand of the transposed product, `(A @ B)^T = B^T @ A^T`.
 
 A thread reads the operand 8 or 16 bytes at a time, contiguous along a row (of B) or column (of A). Rows of the

@@ -1,1 +1,1 @@
-"""Rewrites of the IR, one a file; `pipeline.py` holds the lists, `manager.py` runs them."""
+"""Rewrites of the IR, one per file; `pipeline.py` holds the lists, `manager.py` runs them."""

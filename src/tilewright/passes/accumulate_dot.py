@@ -23,7 +23,7 @@ Relies on: dots having no fixed order of summation, so that the sum may start fr
 Guarantees: applies to `arith.addf` and `arith.addi` with the product on either side, when nothing else
 uses the product and the product's own accumulator is the constant 0. Products of 8-bit floats take only sums that a
 loop carries: units that add them keep 14 bits of the largest of products and accumulator (Hopper), so that the
-product of small numbers is lost beside a large one.
+product of small numbers is lost next to a large one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Guarantees: an operation is replaced only by one that dominates it; reductions a
 equal when their regions are. Commutative operations match in either order of operands. Loads are
 left alone: whether memory changed in between is not looked at. A loop does not carry a value that each iteration
 computes as it was computed before the loop (kernels define offsets again in their loops). Floating constants are compared by
-bits, so 0.0 and -0.0 stay apart and NaN meets itself.
+bits, so 0.0 and -0.0 stay distinct and NaN equals itself.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
     limited = [d for d, source in enumerate(order) if source in limits]
     mask = load.mask
     if mask is not None:
-        turned = tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))
-        mask = Emitter(load, op.location).make(tile.TransOp, [mask], turned, order=op.order)
+        transposed = tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))
+        mask = Emitter(load, op.location).make(tile.TransOp, [mask], transposed, order=op.order)
     groups: list[list[SSAValue]] = [
         [load.base],
         [load.strides[d] for d in order],

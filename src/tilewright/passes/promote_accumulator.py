@@ -170,9 +170,9 @@ def _alone(store: tile.StoreViewOp) -> bool:
     return root is not None and is_noalias(root)
 
 
-def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:
+def _own_lanes(store: tile.StoreViewOp, noalias: bool) -> bool:
     """Whether all lanes have distinct addresses: each stride exceeds the extent of the smaller ones."""
-    if "wrapped" in tile.view_kinds(store) and not apart:
+    if "wrapped" in tile.view_kinds(store) and not noalias:
         return False
     reach = 0
     steps = [
@@ -180,7 +180,7 @@ def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:
         for stride, extent in zip(store.strides, tile.shape_of(store.value), strict=True)
         if extent > 1
     ]
-    if any(stride is None for stride, _ in steps) and not apart:
+    if any(stride is None for stride, _ in steps) and not noalias:
         return False
     for stride, extent in sorted((abs(s), e) for s, e in steps if s is not None):
         if stride <= reach:

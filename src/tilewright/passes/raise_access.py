@@ -3,7 +3,7 @@
 A kernel computes a tile of addresses and a tile of mask bits, `base + offs_m[:, None]*stride +
 offs_k[None, :]` under `offs_m[:, None] < M`. Element-wise that is a gather. This pass recovers what the
 author meant: a base, a stride a dimension, and a limit a dimension, so that back ends can emit vector
-loads, skip masks in full tiles, or copy whole boxes.
+loads, skip masks in full tiles, or copy whole TMA tiles.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {

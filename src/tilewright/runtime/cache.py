@@ -1,7 +1,7 @@
 """The disk cache: named blobs under a key, safe against crashes, other processes and other users.
 
 An entry is one file: a header line with a format mark and the SHA-256 of the rest, then a JSON line
-that says which blobs follow and how long they are. Files are written beside their place and renamed
+that says which blobs follow and how long they are. Files are written next to their place and renamed
 into it, so a reader sees a whole entry or none; one whose checksum is wrong counts as absent. The
 folder is private (0700) and refused when another user owns it: its contents are run as code.
 """

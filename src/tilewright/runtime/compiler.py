@@ -1,4 +1,4 @@
-"""From a specialised kernel to a `CompiledKernel`: disk cache, front end, back end.
+"""From a specialized kernel to a `CompiledKernel`: disk cache, front end, back end.
 
 A kernel found on disk needs neither xDSL nor the front end, which is why both are imported here
 only when something must be compiled.
@@ -246,9 +246,11 @@ def _carries_too_much(module: Any, options: Options) -> bool:
             return 0
         return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
 
-    room = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
+    registers = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
     return any(
-        sum(map(words, op.iter_args)) > room for op in module.walk() if isinstance(op, scf.ForOp)
+        sum(map(words, op.iter_args)) > registers
+        for op in module.walk()
+        if isinstance(op, scf.ForOp)
     )
 
 

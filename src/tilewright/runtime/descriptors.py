@@ -30,7 +30,7 @@ class TensorDescriptor:
     Attributes:
         base: a NumPy array, torch tensor or other array. Its first element is at a multiple of 16
             bytes.
-        shape, strides: extents and strides in elements, one a dimension (1 to 5). The last stride is
+        shape, strides: extents and strides in elements, one per dimension (1 to 5). The last stride is
             1, the others are multiples of 16 bytes.
         block_shape: extents of a block; may be assigned before a launch (by an autotuner's hook).
         padding: "zero" or "nan": the value of elements out of bounds.

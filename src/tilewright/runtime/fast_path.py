@@ -1,4 +1,4 @@
-"""Source text of a launch's fast way: specialisation key and native call for given classes."""
+"""Source text of a launch's fast path: specialization key and native call for given classes."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def repr(self) -> Callable[[Any], str]:
-        """From a specialisation to the kernel's name."""
+        """From a specialization to the kernel's name."""
         return self._repr or (lambda _: self.__name__)
 
     @repr.setter

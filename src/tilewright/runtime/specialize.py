@@ -230,7 +230,7 @@ def _check_device(value: Any) -> None:
         )
 
 
-# ---- specialisation --------------------------------------------------------------------------------
+# ---- specialization --------------------------------------------------------------------------------
 
 
 def annotated_type(param: KernelParam) -> Any:
@@ -366,7 +366,7 @@ def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
 
 
 def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
-    """(native kind, value to pass) of each slot: tuples leave one a runtime item."""
+    """(native kind, value to pass) of each slot: tuples leave one per runtime item."""
     if kind.kind != "tuple":
         return [(kind.kind, native_value(kind, value))] if kind.kind else []
     slots = []

@@ -47,7 +47,7 @@ TIE = 1.02
 HOPELESS = 3.0
 _DEFAULT_WARMUP_MS = 5.0
 _DEFAULT_REP_MS = 40.0
-#: snapshots up to this size are put back before every run, larger ones once a configuration
+#: snapshots up to this size are put back before every run, larger ones once per configuration
 _RESTORE_EACH_RUN_BYTES = 1 << 20
 _SKIPPED = (OutOfResources, CompilationError, PassError, UnsupportedTarget)
 

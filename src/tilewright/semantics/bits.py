@@ -140,7 +140,7 @@ class Bits(Mathematics):
         return self.convert(x, t.uint32 if x.dtype.primitive_bitwidth == 32 else t.uint64)
 
     def _counted(self, x: TensorValue) -> TensorValue:
-        """Bits set in an unsigned x: sums of neighbours, pairs, halves of bytes, then bytes."""
+        """Bits set in an unsigned x: sums of neighbors, pairs, halves of bytes, then bytes."""
         width = x.dtype.primitive_bitwidth
         ones, twos, fours = (_stripes(width, n) for n in (1, 2, 4))
         x = self.binary("-", x, self.binary("&", self.binary(">>", x, 1), ones))

@@ -37,7 +37,7 @@ class Lanes(Foreign):
             results = self._on_lanes(scalar_fn, tiles, shape)
             return results[0] if len(results) == 1 else results
         lanes = (size // count,)
-        parts = [part for tile in tiles for part in self._neighbours(tile, count)]
+        parts = [part for tile in tiles for part in self._neighbors(tile, count)]
         results = self._on_lanes(scalar_fn, parts, lanes)
         if len(results) % count:
             raise KernelTypeError(
@@ -50,7 +50,7 @@ class Lanes(Foreign):
         ]
         return joined[0] if len(joined) == 1 else tuple(joined)
 
-    def _neighbours(self, x: TensorValue, count: int) -> list[TensorValue]:
+    def _neighbors(self, x: TensorValue, count: int) -> list[TensorValue]:
         """Elements 0, 1 … of each group of `count`, as flat tiles."""
         if not x.shape:
             return [x] * count

@@ -132,7 +132,7 @@ class Mark:
         return frames[0] if single else frames
 
     def tables(self, **kwargs: Any) -> list[ResultTable]:
-        """Measure everything and return plain tables, one a benchmark."""
+        """Measure everything and return plain tables, one per benchmark."""
         benches = [self.benchmarks] if isinstance(self.benchmarks, Benchmark) else self.benchmarks
         return [self._measure(bench, False, kwargs) for bench in benches]
 

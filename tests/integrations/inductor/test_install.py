@@ -283,10 +283,10 @@ def test_configurations_for_gpus_are_left_alone():
 
 
 def test_neighbours_stay_within_the_sizes():
-    assert choices.neighbours({"YBLOCK": 4, "XBLOCK": 64}, {"y": 4, "x": 64}) == [
+    assert choices.neighbors({"YBLOCK": 4, "XBLOCK": 64}, {"y": 4, "x": 64}) == [
         {"YBLOCK": 4, "XBLOCK": 64}, {"YBLOCK": 4, "XBLOCK": 32},
     ]  # fmt: skip
-    assert choices.neighbours({"XBLOCK": 16}, {"x": 16}) == [{"XBLOCK": 16}]
+    assert choices.neighbors({"XBLOCK": 16}, {"x": 16}) == [{"XBLOCK": 16}]
 
 
 # ---- workers and caches ------------------------------------------------------------------------------

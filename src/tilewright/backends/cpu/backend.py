@@ -95,7 +95,7 @@ class CpuBackend(LoweringBackend):
     def location_at(
         self, module: ModuleOp, options: Options, target: TargetInfo, code: bytes, offset: int
     ) -> SourceLocation | None:
-        """Where in the kernel the instruction `offset` bytes behind its entry comes from; None if that is unknown.
+        """Where in the kernel the instruction `offset` bytes after its entry comes from; None if that is unknown.
 
         `module` is the tile IR (consumed) of the object `code`.
         """

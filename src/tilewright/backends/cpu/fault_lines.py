@@ -69,7 +69,7 @@ def location_at(
     code: bytes,
     offset: int,
 ) -> SourceLocation | None:
-    """Where the instruction `offset` bytes behind the entry comes from.
+    """Where the instruction `offset` bytes after the entry comes from.
 
     `text` is LLVM IR with debug locations, `code` the object that ran. None where the two are not the same code.
     """

@@ -33,7 +33,7 @@ class MathContext:
         return ("contract",) if self.fp_fusion else ()
 
     def declare(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        """A function of that name and type, declared once a module."""
+        """A function of that name and type, declared once per module."""
         found = self.module.globals.get(name)
         if found is None:
             found = ir.Function(self.module, ir.FunctionType(result, arguments), name)

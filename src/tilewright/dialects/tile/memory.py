@@ -145,7 +145,7 @@ class AtomicCASOp(Op):
 
 @operation
 class LoadViewOp(SegmentedOp):
-    """A structured load (made by `raise-access`): addresses are sums of one term a dimension.
+    """A structured load (made by `raise-access`): addresses are sums of one term per dimension.
 
     Element `(i0, i1, …)` is at `base + Σ_d term_d(i_d)` elements, where by `kinds[d]`
 

@@ -52,7 +52,7 @@ class Work:
     sizes: Mapping[str, int]
     """Extents by dimension ("x", "y", "r0_" …), powers of two."""
     across: bool = False
-    """Of reductions: whether neighbours in memory belong to different results."""
+    """Of reductions: whether neighbors in memory belong to different results."""
     scans: bool = False
     passes: int = 1
     """How many reductions follow each other: each is a loop over the row."""
@@ -185,11 +185,11 @@ def choose(
     if meta.get("no_x_dim"):
         found["XBLOCK"] = 1
     tunes = meta.get("max_autotune") or meta.get("max_autotune_pointwise")
-    tried = neighbours(found, size_hints) if tunes else [found]
+    tried = neighbors(found, size_hints) if tunes else [found]
     return [config(blocks, num_warps=1, num_stages=1) for blocks in tried]
 
 
-def neighbours(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[str, int]]:
+def neighbors(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[str, int]]:
     """Block sizes to measure: `found`, and with its largest block doubled, and halved."""
     name = max(found, key=lambda n: found[n])
     other = (2 * found[name], found[name] // 2)

@@ -2,7 +2,7 @@
 
 A network compares elements whose flat indices differ in one bit. `reshape` to `[rows, 2, stride]`
 brings such pairs together, so that a stage is a handful of whole-tile operations. A few of the largest elements are found one by one
-on a CPU, where a reduction is a loop over vectors and exchanges between neighbours are not.
+on a CPU, where a reduction is a loop over vectors and exchanges between neighbors are not.
 """
 
 # Written in the kernel language, whose constexpr annotations are no Python types:

@@ -40,7 +40,7 @@ class Symbolic:
     def of(self, value: SSAValue) -> Polynomial:
         """The polynomial of an integer scalar."""
         if value not in self._known:
-            self._known[value] = self.leaf(value)  # a carried scalar meets itself
+            self._known[value] = self.leaf(value)  # a carried scalar depends on itself
             self._known[value] = self._find(value)
         return self._known[value]
 

@@ -139,7 +139,7 @@ def _digits(layout: BufferLayout) -> Digits:
 
 
 def _joined(digits: Digits) -> Digits:
-    """Neighbouring digits that count on where the other ends, as one; none of extent 1."""
+    """Neighboring digits that count on where the other ends, as one; none of extent 1."""
     found: Digits = []
     for extent, stride in digits:
         if extent == 1:

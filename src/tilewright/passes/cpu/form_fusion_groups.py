@@ -48,7 +48,7 @@ from tilewright.passes.cpu.analysis.classify import (
     is_virtual,
     recompute_cost,
 )
-from tilewright.passes.cpu.analysis.hazards import APART, UNKNOWN, accesses_within, relation
+from tilewright.passes.cpu.analysis.hazards import DISJOINT, UNKNOWN, accesses_within, relation
 from tilewright.targets import TargetInfo
 
 _RECOMPUTE_LIMIT = 5
@@ -198,7 +198,7 @@ class _Partition:
         for own in accesses_within(op):
             # scalars that wait for the group come after all of it
             if isinstance(own, WRITES) and not all(
-                relation(load, own, nested=True) == APART
+                relation(load, own, nested=True) == DISJOINT
                 for follower in group.followers
                 for load in accesses_within(follower)
             ):

@@ -1,4 +1,4 @@
-"""Keep a tile that waits for its normalisation in the output instead of in scratch.
+"""Keep a tile that waits for its normalization in the output instead of in scratch.
 
 A softmax computes `e = exp(x - max)`, sums it, and stores `e / sum`. The tile `e` crosses the reduction,
 so it must live in memory; the place where the result will go is memory that the program is about to
@@ -51,7 +51,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class ReuseOutputBuffer(Pass):
-    """Keep a tile that waits for its normalisation in the output instead of in scratch."""
+    """Keep a tile that waits for its normalization in the output instead of in scratch."""
 
     name: ClassVar[str] = "reuse-output-buffer"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)

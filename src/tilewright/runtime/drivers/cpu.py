@@ -38,7 +38,7 @@ SPIN_NS = 20_000
 
 
 class CpuDriver:
-    """The native side of the CPU back end; one a process (`driver()`)."""
+    """The native side of the CPU back end; one per process (`driver()`)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

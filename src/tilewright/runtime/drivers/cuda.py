@@ -105,7 +105,7 @@ def _host_code() -> str:
 
 
 class CudaDriver:
-    """The native side of the NVIDIA back end; one a process (`driver()`)."""
+    """The native side of the NVIDIA back end; one per process (`driver()`)."""
 
     def __init__(self, library: Any) -> None:
         self.api = CudaApi(library, self.fault)

@@ -1,4 +1,4 @@
-"""Native host code: compiled once a machine, linked, shown to Python as functions."""
+"""Native host code: compiled once per machine, linked, shown to Python as functions."""
 
 from __future__ import annotations
 

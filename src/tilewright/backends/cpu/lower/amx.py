@@ -22,7 +22,7 @@ RIGHT = (6, 7)
 
 
 def tile_configuration(plan: DotPlan) -> bytes:
-    """The 64 bytes `ldtilecfg` wants for this plan: palette 1, then bytes a row and rows per register."""
+    """The 64 bytes `ldtilecfg` wants for this plan: palette 1, then bytes per row and rows per register."""
     tile, group = plan.micro, GROUP[plan.kind]
     element = 1 if plan.kind == "amx_int8" else 2
     data = bytearray(64)

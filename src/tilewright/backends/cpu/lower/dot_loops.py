@@ -45,7 +45,7 @@ def i64(value: int) -> ir.Constant:
 
 
 def declare(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:
-    """The function or intrinsic of that name, declared once a module."""
+    """The function or intrinsic of that name, declared once per module."""
     found = module.globals.get(name)
     return found or ir.Function(module, ir.FunctionType(result, arguments), name)
 

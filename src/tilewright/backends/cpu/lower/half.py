@@ -55,9 +55,9 @@ def _truncate(fn: ir.Function) -> None:
     odd = b.and_(b.lshr(magnitude, _c(13)), _c(1))
     normal = b.lshr(b.add(b.add(magnitude, _c(0xFFF)), odd), _c(13))
     normal = b.sub(normal, _c(112 << 10))
-    # beside 0.5 the last bit of fp32 weighs 2^-24, as fp16's smallest subnormal does
-    beside = b.fadd(b.bitcast(magnitude, _SINGLE), ir.Constant(_SINGLE, 0.5))
-    subnormal = b.sub(b.bitcast(beside, _I32), _c(0x3F000000))
+    # next to 0.5 the last bit of fp32 weighs 2^-24, as fp16's smallest subnormal does
+    shifted = b.fadd(b.bitcast(magnitude, _SINGLE), ir.Constant(_SINGLE, 0.5))
+    subnormal = b.sub(b.bitcast(shifted, _I32), _c(0x3F000000))
     is_small = b.icmp_unsigned("<", magnitude, _c(0x38800000))
     code = b.select(is_small, subnormal, normal)
     code = b.select(b.icmp_unsigned(">=", magnitude, _c(0x47800000)), _c(0x7C00), code)

@@ -147,12 +147,12 @@ class _Rounding:
             result = b.select(step_in, b.bitcast(inward, self.kind), nearest)
             return b.select(overflow, self.ctx.intrinsic(b, "copysign", largest, nearest), result)
         away = down if direction == "rd" else up
-        result = b.select(away, self.neighbour(nearest, direction), nearest)
+        result = b.select(away, self.neighbor(nearest, direction), nearest)
         other = positive if direction == "rd" else negative
         bounded = self.ctx.intrinsic(b, "copysign", largest, nearest)
         return b.select(b.and_(overflow, other), bounded, result)
 
-    def neighbour(self, x: Any, direction: str) -> Any:
+    def neighbor(self, x: Any, direction: str) -> Any:
         """Return the adjacent finite value below or above."""
         b = self.b
         one = constant(self.bits, 1)

@@ -254,8 +254,8 @@ def truncate(a: Fact, bits: int) -> Fact:
 def compare(predicate: str, a: Fact, b: Fact) -> Fact:
     """`a predicate b` as i1: known where the ranges do not overlap."""
     if predicate in ("eq", "ne"):
-        apart = a.smax < b.smin or b.smax < a.smin or a.umax < b.umin or b.umax < a.umin
-        if apart:
+        disjoint = a.smax < b.smin or b.smax < a.smin or a.umax < b.umin or b.umax < a.umin
+        if disjoint:
             return constant(int(predicate == "ne"), 1)
         same = a.constant is not None and a.constant == b.constant
         return constant(int(predicate == "eq"), 1) if same else top(1)

@@ -19,7 +19,7 @@ from tilewright.passes.analysis.aliasing import (
 )
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 
-SAME, APART, GUARD, UNKNOWN = "same", "apart", "guard", "unknown"
+SAME, DISJOINT, GUARD, UNKNOWN = "same", "disjoint", "guard", "unknown"
 
 
 def accesses_within(op: Operation) -> list[Operation]:
@@ -39,13 +39,13 @@ def is_bounded(op: Operation) -> bool:
 
 
 def relation(first: Operation, second: Operation, nested: bool) -> str:
-    """`SAME` lanes touch the same addresses, `APART` none ever, `GUARD` compare ranges at run time, or
+    """`SAME` lanes touch the same addresses, `DISJOINT` none ever, `GUARD` compare ranges at run time, or
     `UNKNOWN`.
 
     `nested`: one of the two sits in a loop of its own, so that its range is not known outside.
     """
     if no_alias(_pointer(first), _pointer(second)):
-        return APART
+        return DISJOINT
     if nested or not (is_bounded(first) and is_bounded(second)):
         return UNKNOWN
     return SAME if same_addresses(first, second) else GUARD
@@ -59,6 +59,6 @@ def _pointer(access: Operation) -> SSAValue:
 
 
 __all__ = [
-    "APART", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "has_distinct_lanes",
+    "DISJOINT", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "has_distinct_lanes",
     "is_bounded", "relation", "same_addresses", "same_scalar", "writes_memory",
 ]  # fmt: skip

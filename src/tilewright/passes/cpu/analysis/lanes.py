@@ -2,7 +2,7 @@
 
 A group runs chunk by chunk, and what is stored or written to a buffer in one chunk is seen by the
 chunks after it. A value that is read and replaced in one group is therefore safe only where each lane
-is read at itself; `trans(x + 1)` reads `x` elsewhere although `x` meets no shape change directly.
+is read at itself; `trans(x + 1)` reads `x` elsewhere although `x` has no shape change directly.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.analysis.hazards import (
-    APART,
+    DISJOINT,
     SAME,
     UNKNOWN,
     accesses_within,
@@ -55,7 +55,7 @@ def hazards(group: cpu.FusionGroupOp) -> list[Hazard]:
                     kind = relation(access, store, access is not earlier)
                     own_lanes = access not in moved and distinct is not False
                     settled = kind == SAME and own_lanes and distinct is True
-                    if kind not in (UNKNOWN, APART) and not settled:
+                    if kind not in (UNKNOWN, DISJOINT) and not settled:
                         found.append(Hazard(access, store, own_lanes))  # type: ignore[arg-type]
     return found
 
@@ -70,7 +70,7 @@ def ordered_accesses(group: cpu.FusionGroupOp) -> list[Operation]:
     for j, (store, _) in enumerate(accesses):
         if isinstance(store, WRITES):
             for access, member in accesses[:j]:
-                if relation(access, store, access is not member) not in (UNKNOWN, APART):
+                if relation(access, store, access is not member) not in (UNKNOWN, DISJOINT):
                     found.update({access: None, store: None})
     return [op for op, _ in accesses if op in found]
 

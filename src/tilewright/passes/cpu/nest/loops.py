@@ -162,7 +162,7 @@ class Nest:
         strips.yield_values([])
 
     def _block(self, body: Body, row: Index, column: Index) -> None:
-        """One block: turned loads read down its columns and are transposed, the rest goes by rows."""
+        """One block: transposed loads read down its columns and are transposed, the rest goes by rows."""
         side = self.shape.lanes
         strip = Coordinate(column, side)
         rows = [Coordinate(body.emit.plus(row, i)) for i in range(side)]

@@ -225,7 +225,7 @@ def _fetching_ahead(value: SSAValue) -> SSAValue:
     """A load inside a loop that stands in the loop over chunks, made to fetch later chunks.
 
     Such loads step from tile to tile of memory, and only the loop around them goes to the next chunk:
-    hardware sees strides of a tile and does not foresee the lines beside.
+    hardware sees strides of a tile and does not foresee the adjacent lines.
     """
     load = value.owner
     if isinstance(load, cpu.VectorLoadOp):
@@ -356,7 +356,7 @@ def place_in(emit: Emitter, layout: BufferLayout, row: Index, column: Index) -> 
 
 
 def column_step(layout: BufferLayout, lanes: int) -> int:
-    """Elements between neighbouring columns of a chunk; 0 when it straddles panels."""
+    """Elements between neighboring columns of a chunk; 0 when it straddles panels."""
     return 1 if layout.kind == "row" or layout.width % lanes == 0 else 0
 
 
