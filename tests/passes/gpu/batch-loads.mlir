@@ -88,6 +88,34 @@ func.func @sum(%p: !tile.ptr<f32>, %z: tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32
   func.return
 }
 // -----
+// A reduction in each iteration waits for the loads of its own iteration alone.
+// CHECK-LABEL: @reduced
+func.func @reduced(%p: !tile.ptr<f32>, %n: i64) -> f32 {
+  // CHECK: scf.for %i = %zero to {{%.+}} step %one iter_args
+  // CHECK: %x = tile.load_view
+  // CHECK: %x_1 = tile.load_view
+  // CHECK: "tile.reduce"(%x)
+  // CHECK: "tile.reduce"(%x_1)
+  // CHECK: tile.no_unroll
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  %none = arith.constant 0.0 : f32
+  %last = scf.for %i = %zero to %n step %one iter_args(%most = %none) -> (f32) : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %sum = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    }) : (tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> f32
+    %more = arith.maxnumf %most, %sum : f32
+    scf.yield %more : f32
+  }
+  func.return %last : f32
+}
+// -----
 // Five iterations are four and one.
 // RUN: batch-loads,cse
 // CHECK-LABEL: @five

@@ -103,7 +103,10 @@ def is_simple(loop: scf.ForOp) -> bool:
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or NO_UNROLL in loop.attributes:
         return False
     return all(
-        isinstance(op, (*_LOADS, *_STORES, *_LOCAL, scf.IfOp, scf.YieldOp, tile.AssumeOp))
+        isinstance(
+            op,
+            (*_LOADS, *_STORES, *_LOCAL, scf.IfOp, scf.YieldOp, tile.YieldOp, tile.AssumeOp),
+        )
         or (is_pure(op) and not isinstance(op, tile.DotOp))
         for op in loop.body.walk()
     )
