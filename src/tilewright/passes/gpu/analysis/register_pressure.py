@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.effects import has_effect, is_pure_elementwise
 
 _MANY = {
     "arith.divf": 4, "arith.divsi": 20, "arith.divui": 20, "arith.remsi": 20, "arith.remui": 20,
@@ -40,9 +40,11 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
 
 def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
     """Peak live 4-byte registers per thread, in program order, of tiles that `ops` load, carry or compute.
-    Rematerializable values are excluded, and so are values whose only user can be scheduled next to them."""
+    Rematerializable values are excluded, and so are values whose only user can be scheduled next to them. A load
+    counts from its first use, as ptxas sinks loads where registers run out, unless memory may change in between."""
     order = {op: i for i, op in enumerate(ops)}
     waits = [i for op, i in order.items() if op.regions]
+    effects = [i for op, i in order.items() if has_effect(op)]
     change = [0] * (len(order) + 1)
     held: set[SSAValue] = set()
 
@@ -54,6 +56,11 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
             last = max((order.get(use.operation, len(order)) for use in value.uses), default=start)
             change[start] += words
             change[max(start, last)] -= words
+
+    def first_use(load: Operation, start: int) -> int:
+        users = [order.get(use.operation, start) for use in load.results[0].uses]
+        first = min(users, default=start)
+        return start if any(start < i < first for i in effects) else first
 
     def is_used_at_once(value: SSAValue, start: int) -> bool:
         """Whether one operation alone uses it, and nothing keeps that from coming right after."""
@@ -79,7 +86,7 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
             if is_used_at_once(op.results[0], start):
                 held.add(op.results[0])
             else:
-                hold(op.results[0], start)
+                hold(op.results[0], first_use(op, start) if isinstance(op, _LOADS) else start)
     return max(itertools.accumulate(change))
 
 
