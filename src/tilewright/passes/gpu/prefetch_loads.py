@@ -13,6 +13,10 @@ loads them for the next iteration while the current one computes, into loop-carr
 Loads of few registers are issued at the start of the preceding iteration, the others after the last use of the
 value that they replace.
 
+An iteration of a recurrence (`analysis/recurrences.py`) without dots may take less time than a load: such a loop is
+unrolled first, so that the loads of several iterations are in flight while as many others compute. The iterations
+that are left over load in their place.
+
 A load moves if its address can be computed ahead (`analysis/copy_slices.py`) and no store of the loop goes through the
 same argument; loops that wait for other programs are unchanged. Two arguments are assumed not to alias, as for
 copies. Requires `assign-layouts`, which decides registers, and runs after `pipeline-loads`, which fixes the order of
@@ -21,7 +25,6 @@ loops. Ensures: no load is issued for an iteration beyond the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -39,7 +42,10 @@ from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
+from tilewright.passes.gpu.analysis.recurrences import is_recurrence
+from tilewright.passes.gpu.analysis.register_pressure import instructions, is_on_tiles
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.analysis.unrolling import unroll_by
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.ring import compare
 from tilewright.passes.gpu.scheduling.shifts import registers
@@ -56,6 +62,10 @@ _OTHER_REGISTERS = 48
 """Registers per thread for addresses, counters and temporaries."""
 _LARGEST_OPERAND = 1 << 10
 """Elements of a tile that is computed again for an address."""
+_LOAD_CYCLES, _CYCLES_PER_INSTRUCTION = 800, 6
+"""Latency of a load from DRAM, and of an instruction that waits for the one before it."""
+_MAX_OPS = 320
+"""Operations of the iterations whose loads are issued together: a limit of compile time."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +82,28 @@ class PrefetchLoads(Pass):
         for function in functions_of(module):
             for op in list(function.walk()):
                 if isinstance(op, scf.ForOp) and _waits_for_loads(op):
-                    loads = _chosen(op, warps_of(function), self.registers_per_thread)
-                    if loads:
-                        _Prefetcher(op, loads).run()
+                    self._prefetch(op, warps_of(function))
             erase_dead(function.body.block)
+
+    def _prefetch(self, loop: scf.ForOp, warps: int) -> None:
+        free = max_registers_per_thread(warps) - _OTHER_REGISTERS - _live_registers(loop)
+        most = min(self.registers_per_thread, max(_FEW, free))
+        loads = _chosen(loop, most)
+        count = _iterations(loop, loads, warps, most) if loads else 1
+        if count > 1:
+            loop, copies = unroll_by(loop, count)
+            found = [copy[load] for copy in copies for load in loads]
+            loads = [op for op in found if isinstance(op, _Load)]
+        if loads:
+            _Prefetcher(loop, loads).run()
 
 
 def _waits_for_loads(loop: scf.ForOp) -> bool:
-    """Whether a loop runs dots, or reductions one after another, and waits for no other program."""
+    """Whether a loop runs dots, or a recurrence, and waits for no other program."""
     step = constant_int(loop.step)
     if step is None or step < 1:
         return False
-    if not any(isinstance(op, _DOTS) for op in loop.body.block.ops) and not _is_recurrence(loop):
+    if not _has_dots(loop) and not is_recurrence(loop):
         return False
     return not any(
         isinstance(op, _WAITS_FOR_OTHERS)
@@ -93,46 +113,44 @@ def _waits_for_loads(loop: scf.ForOp) -> bool:
     )
 
 
-def _is_recurrence(loop: scf.ForOp) -> bool:
-    """Whether a reduction needs a tile that the same reduction of the preceding iteration has made (forward
-    substitution, states of linear attention): nothing of an iteration overlaps with the next one by itself."""
-    body, end = loop.body.block, end_of(loop.body.block)
-    for op in body.ops:
-        if isinstance(op, tile.ReduceOp):
-            made = {*_forward(op.results)}
-            carried = [a for a in body.args[1:] if end.operands[a.index - 1] in made]
-            if not {*_forward(carried)}.isdisjoint(op.inputs):
-                return True
-    return False
+def _has_dots(loop: scf.ForOp) -> bool:
+    return any(isinstance(op, _DOTS) for op in loop.body.block.ops)
 
 
-def _forward(values: Iterable[SSAValue]) -> dict[SSAValue, None]:
-    """Tiles that operations of a block compute from `values`, and those."""
-    found: dict[SSAValue, None] = {}
-    pending = [v for v in values if tile.is_tile(v)]
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found[value] = None
-            pending += [r for use in value.uses for r in use.operation.results if tile.is_tile(r)]
-    return found
-
-
-def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
-    """The loads of a loop to prefetch, smallest first, within the register budget."""
+def _chosen(loop: scf.ForOp, most: int) -> list[_Load]:
+    """The loads of a loop to prefetch, smallest first, in at most that many registers."""
     loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
-    if not loads:
-        return []
-    free = max_registers_per_thread(warps) - _OTHER_REGISTERS - _live_registers(loop)
-    left = min(most, max(_FEW, free))
     chosen: set[_Load] = set()
     for load in sorted(loads, key=lambda op: registers(op.result)):
-        words = registers(load.result)
-        if words > left:
+        most -= registers(load.result)
+        if most < 0:
             break
-        left -= words
         chosen.add(load)
     return [load for load in loads if load in chosen]
+
+
+def _iterations(loop: scf.ForOp, loads: list[_Load], warps: int, most: int) -> int:
+    """Iterations of a recurrence whose loads are issued together: as many as take as long as a load."""
+    counts_up = constant_int(loop.lb) == 0 and constant_int(loop.step) == 1
+    if _has_dots(loop) or not counts_up or _has_loops(loop):
+        return 1
+    ops = list(loop.body.walk())
+    steps = sum(is_on_tiles(op) for op in ops) * _CYCLES_PER_INSTRUCTION
+    cycles = max(1, steps, instructions(ops, 32 * warps))
+    words = sum(registers(load.result) for load in loads)
+    trips, count = constant_int(loop.ub), 1
+    while (
+        count * cycles < _LOAD_CYCLES
+        and 2 * count * words <= most
+        and 2 * count * len(ops) <= _MAX_OPS
+        and (trips is None or trips % (2 * count) == 0)
+    ):
+        count *= 2
+    return count
+
+
+def _has_loops(loop: scf.ForOp) -> bool:
+    return any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk())
 
 
 def _live_registers(loop: scf.ForOp) -> int:

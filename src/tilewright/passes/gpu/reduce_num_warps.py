@@ -5,7 +5,8 @@ them would hold a few elements each, or copies: they repeat the address arithmet
 reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
 warps, which keep an SM's schedulers busy without help, need twice that. Where accesses take fewer elements at once on
-average (gathers, strides), every thread has as many as those take.
+average (gathers, strides), every thread has as many as those take. In a recurrence of independent elements every
+thread has one: iterations run one after another, and each takes as long as a thread's share of it.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 
@@ -42,6 +44,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import accessed, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.recurrences import is_recurrence
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import TargetInfo
 
@@ -65,12 +68,20 @@ class ReduceNumWarps(Pass):
             largest = _largest_tile(function)
             warps = warps_of(function)
             wanted = min(self.elements_per_thread, _mean_run(function))
+            if any(isinstance(op, scf.ForOp) and _is_elementwise(op) for op in function.walk()):
+                wanted = 1
             while largest and warps > max(1, num_ctas_of(function)):
                 share = wanted * (2 if warps > self.schedulers_per_sm else 1)
                 if largest >= _LANES * warps * share:
                     break
                 warps //= 2
             function.attributes[WARPS] = IntegerAttr(warps, i32)
+
+
+def _is_elementwise(loop: scf.ForOp) -> bool:
+    """Whether a loop is a recurrence in which elements do not depend on each other."""
+    exchanges = (tile.ReduceOp, tile.ScanOp, tile.DotOp)
+    return is_recurrence(loop) and not any(isinstance(op, exchanges) for op in loop.body.walk())
 
 
 def _mean_run(function: FuncOp) -> int:

@@ -1,0 +1,51 @@
+"""Loops that carry a state from iteration to iteration and emit something of it in each.
+
+Linear attention's and state-space models' recurrences, forward substitution, scans written as loops: an iteration
+cannot start before the previous one has ended, so that neither more warps per SM nor instructions of other iterations
+cover the latency of its loads. A loop that only sums up is none: its iterations overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects import scf
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import end_of
+
+_STORES = (tile.StoreOp, tile.StoreViewOp)
+
+
+def is_recurrence(loop: scf.ForOp) -> bool:
+    """Whether an iteration stores, or reduces for the next one, tiles that it computes from a carried tile that depends
+    on itself."""
+    body, end = loop.body.block, end_of(loop.body.block)
+    for arg in body.args[1:]:
+        if not tile.is_tile(arg):
+            continue
+        state = tiles_from([arg])
+        if end.operands[arg.index - 1] in state and any(
+            isinstance(use.operation, _STORES) for value in state for use in value.uses
+        ):
+            return True
+    for op in body.ops:
+        if isinstance(op, tile.ReduceOp):
+            made = tiles_from(op.results)
+            carried = [a for a in body.args[1:] if end.operands[a.index - 1] in made]
+            if not tiles_from(carried).keys().isdisjoint(op.inputs):
+                return True
+    return False
+
+
+def tiles_from(values: Iterable[SSAValue]) -> dict[SSAValue, None]:
+    """Tiles that operations of a block compute from `values`, and those."""
+    found: dict[SSAValue, None] = {}
+    pending = [v for v in values if tile.is_tile(v)]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found[value] = None
+            pending += [r for use in value.uses for r in use.operation.results if tile.is_tile(r)]
+    return found

@@ -1,0 +1,82 @@
+"""Unroll a loop by a factor, with a second loop over the iterations that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.regions import NO_UNROLL
+
+
+def unroll_by(loop: scf.ForOp, count: int) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
+    """Replace a loop by one whose iterations are `count` of it each, and one over the rest.
+
+    Requires: the loop counts from 0 in ones; `count` is a power of two. Returns the first loop, and for each of its
+    copies of the body the copies of the operations.
+    """
+    e, kind, trips = Emitter(loop), loop.lb.type, constant_int(loop.ub)
+    if trips is None:
+        known = e.binary(arith.MaxSIOp, loop.ub, e.constant(0, kind))
+        groups = e.binary(arith.ShRUIOp, known, e.constant(count.bit_length() - 1, kind))
+        left = e.binary(arith.AndIOp, known, e.constant(count - 1, kind))
+    else:
+        groups, left = e.constant(trips // count, kind), e.constant(trips % count, kind)
+    main, copies = _over(e, loop, groups, loop.iter_args, count)
+    results: Sequence[SSAValue] = main.results
+    if trips is None or trips % count:
+        start = e.mul(groups, e.constant(count, kind))
+        results = _over(e, loop, left, results, 1, start)[0].results
+    for old, result in zip(loop.results, results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    erase(loop)
+    return main, copies
+
+
+def _over(
+    e: Emitter,
+    old: scf.ForOp,
+    trips: SSAValue,
+    inits: Sequence[SSAValue],
+    count: int,
+    start: SSAValue | None = None,
+) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
+    """A loop of `trips` iterations, each of which is `count` iterations of `old`, from iteration `start` on."""
+    body, end = old.body.block, end_of(old.body.block)
+    block = Block(arg_types=[a.type for a in body.args])
+    for before, after in zip(body.args, block.args, strict=True):
+        after.name_hint = before.name_hint
+    block.add_op(last := scf.YieldOp())
+    loop = scf.ForOp.create(
+        operands=[old.lb, trips, old.step, *inits],
+        result_types=[r.type for r in old.results],
+        regions=[Region(block)],
+        attributes={**old.attributes, NO_UNROLL: UnitAttr()},
+    )
+    e.insert_op(loop)
+    inner = Emitter(last, old.location)
+    kind = block.args[0].type
+    first = inner.mul(block.args[0], inner.constant(count, kind)) if count > 1 else block.args[0]
+    if start is not None:
+        first = inner.add(start, first)
+    carried: list[SSAValue] = list(block.args[1:])
+    copies: list[dict[Operation, Operation]] = []
+    for i in range(count):
+        mapping: dict[SSAValue, SSAValue] = dict(zip(body.args[1:], carried, strict=True))
+        mapping[body.args[0]] = inner.add(first, inner.constant(i, kind)) if i else first
+        made: dict[Operation, Operation] = {}
+        for op in body.ops:
+            if op is not end:
+                made[op] = copy = inner.insert_op(op.clone(mapping))
+                copy.location = op.location
+                mapping.update(zip(op.results, copy.results, strict=True))
+        copies.append(made)
+        carried = [mapping.get(v, v) for v in end.operands]
+    block.insert_op_before(scf.YieldOp.create(operands=carried, location=old.location), last)
+    erase(last)
+    return loop, copies
