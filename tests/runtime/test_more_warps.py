@@ -58,6 +58,16 @@ def test_spills(monkeypatch):
     assert "400 registers would be spilled" in code(num_warps=4).asm["log"]
 
 
+@pytest.mark.parametrize(("spills", "threads"), [
+    ({"w2": 400, "w4": 20, "w8": 0}, 128),
+    ({"w2": 400, "w4": 300, "w8": 20}, 256),
+    ({"w2": 400, "w4": 300, "w8": 200}, 64),
+])  # fmt: skip
+def test_the_fewest_warps_that_suffice(monkeypatch, spills, threads):
+    spilling(monkeypatch, **spills)
+    assert code(num_warps=2).plan.threads == threads
+
+
 @pytest.mark.parametrize(("spills", "options"), [
     ({"w4": 400, "w8": 300}, {}),  # which would be little gained
     ({"w4": 20, "w8": 0}, {}),

@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
@@ -103,34 +103,52 @@ def _compile(
     machine: TargetInfo,
 ) -> Artifact:
     """Compile the first variant whose shared memory fits (`_with_less_shared_memory`), or one with fewer spills
-    (`_with_all_registers`, `_SMALLER_SHARES`)."""
+    (`_with_more_warps`, `_SMALLER_SHARES`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
-    wide = _with_all_registers(module, options, machine)
-    if wide is not None and _carries_too_much(module, options):
-        try:
-            artifact = _compile_with(kernel, signature, wide, machine)
+    wider = _with_more_warps(module, options, machine)
+    if wider and _carries_too_much(module, options):
+        enough = [wide for wide in wider if not _carries_too_much(module, wide)] or wider[-1:]
+        found = _first_without_spills(kernel, signature, enough, machine, _MANY_SPILLS)
+        if found is not None:
             why = "what a loop carries needs more registers than there are"
-            return _in_form(artifact, wide, [f"{why}: compiled with num_warps={wide.num_warps}"])
-        except OutOfResources:
-            wide = None
+            return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
+        wider = []
     artifact = _compile_in_memory(kernel, signature, options, machine, module)
     spills, taken = artifact.plan.spills, _taken(artifact, options)
-    if wide is not None and spills >= _MANY_SPILLS:
-        other = replace(taken, num_warps=wide.num_warps)
-        how = f"with num_warps={other.num_warps}"
+    if wider and spills >= _MANY_SPILLS:
+        others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
+        how = "with num_warps={0.num_warps}"
     elif _shares_a_row(artifact, options, machine):
-        other = replace(taken, disable=(*taken.disable, _SMALLER_SHARES))
+        others = [replace(taken, disable=(*taken.disable, _SMALLER_SHARES))]
         how = "with half as many words of a row per CTA"
     else:
         return artifact
-    try:
-        found = _compile_with(kernel, signature, other, machine)
-    except OutOfResources:
+    fewer = spills // _FEWER_SPILLS + 1
+    found = _first_without_spills(kernel, signature, others, machine, fewer)
+    if found is None or found[0].plan.spills >= fewer:
         return artifact
-    if found.plan.spills * _FEWER_SPILLS > spills:
-        return artifact
-    return _in_form(found, other, [f"{spills} registers would be spilled: compiled {how}"])
+    told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
+    return _in_form(*found, [told])
+
+
+def _first_without_spills(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Sequence[Options],
+    machine: TargetInfo,
+    spills: int,
+) -> tuple[Artifact, Options] | None:
+    """The first of these variants that spills fewer registers than that, else the last one; None if none fits."""
+    found: tuple[Artifact, Options] | None = None
+    for each in options:
+        try:
+            found = _compile_with(kernel, signature, each, machine), each
+        except OutOfResources:
+            continue
+        if found[0].plan.spills < spills:
+            break
+    return found
 
 
 def _compile_in_memory(
@@ -213,15 +231,15 @@ _WARPS_WITH_ALL_REGISTERS = 8
 """Largest number of warps per CTA that can have 255 registers per thread."""
 
 
-def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> Options | None:
-    """Options with as many warps as an SM has registers for and dots have parts, or None if no more than requested or
-    not applicable.
+def _with_more_warps(module: Any, options: Options, machine: TargetInfo) -> list[Options]:
+    """Options with more warps, twice as many each, up to as many as an SM has registers for and dots have parts.
 
     Requires a kernel with dots on an NVIDIA GPU. `num_warps` does not affect semantics, so results are the same."""
     if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
-        return None
-    warps = min(_WARPS_WITH_ALL_REGISTERS, _warps_that_share_dots(module))
-    return replace(options, num_warps=warps) if warps > options.num_warps else None
+        return []
+    most = min(_WARPS_WITH_ALL_REGISTERS, _warps_that_share_dots(module))
+    counts = range(1, (most // options.num_warps).bit_length())
+    return [replace(options, num_warps=options.num_warps << i) for i in counts]
 
 
 def _shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
