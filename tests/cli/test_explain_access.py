@@ -101,8 +101,10 @@ def test_a_pitch_of_unknown_alignment(accesses):
 
 
 def test_one_stage_and_no_tma(accesses):
-    found = accesses("product", f"{PRODUCT},stride=i32:16", "sm_80", "--option", "num_stages=1")
-    a = found["aload"]
+    one_stage = (f"{PRODUCT},stride=i32:16", "sm_80", "--option", "num_stages=1")
+    assert accesses("product", *one_stage)["aload"]["stages"] == 2  # small: there is room
+    large = one_stage[0].replace("M=64,B=64", "M=128,B=128")
+    a = accesses("product", large, *one_stage[1:])["aload"]
     assert a["forms"] == ["cp.async of 16 bytes"] and a["stages"] == 1
     assert missed(a) == {"copy in a pipeline": "one-stage"}
     found = accesses("product", f"{PRODUCT},stride=i32:16", "sm_80")

@@ -129,13 +129,15 @@ func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
   func.return
 }
 // -----
-// One stage is no pipeline.
+// Where one stage was asked for there are two, if several CTAs have room for them.
 // CHECK-LABEL: @one
 func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 1 : i32} {
-  // CHECK: gpu.local_alloc {{.+}}1
+  // CHECK: gpu.local_alloc : !gpu.shared<{{.+}}, 2>
+  // CHECK: gpu.async_copy
   // CHECK: scf.for
-  // CHECK-NOT: gpu.wgmma_wait {{.+}}, 1
   // CHECK: gpu.async_wait 0
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.wgmma
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64

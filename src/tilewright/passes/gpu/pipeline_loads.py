@@ -45,11 +45,9 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.copy_engines import choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import (
@@ -63,6 +61,7 @@ from tilewright.passes.gpu.analysis.loop_dots import (
     find_pipeline_pattern,
     find_single_dot,
 )
+from tilewright.passes.gpu.analysis.serial_copies import report_serial_copies
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -76,6 +75,9 @@ _RESERVE = 512
 _ENOUGH, _ENOUGH_BYTES = 3, 128 << 10
 """Stages, and their bytes, that suffice: the rest of shared memory stages the epilogue. A fourth stage of 48 KB gained less than
 fewer slots for epilogue subtiles cost (128 x 256 tiles on an H200)."""
+
+_MIN_CTAS, _MIN_WARPS = 2, 8
+"""CTAs and warps per SM that loops with two stages leave where one was asked for."""
 
 
 @dataclass(frozen=True)
@@ -105,33 +107,21 @@ class PipelineLoads(Pass):
         for function in functions_of(module):
             stages = stages_of(function)
             for op in list(function.walk()):
-                if isinstance(op, scf.ForOp) and stages > 1:
+                if isinstance(op, scf.ForOp):
                     found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
-                    if found is not None:
-                        Pipeliner(op, found, function, stages, self, target).run()
+                    if found is not None and (stages > 1 or _has_room(found, function, target)):
+                        Pipeliner(op, found, function, max(2, stages), self, target).run()
                 if isinstance(op, scf.ForOp) and op.parent is not None:
-                    _report_serial(op, stages)
+                    report_serial_copies(op, stages)
             erase_dead(function.body.block)
 
 
-def _report_serial(loop: scf.ForOp, stages: int) -> None:
-    """Report the copies that the loop waits for where it issues them."""
-    for op in loop.body.block.ops:
-        if isinstance(op, gpu.AsyncCopyOp) and gpu.buffer_type(op.buffer).stages.data == 1:
-            reason = Reason.ONE_STAGE if stages < 2 else _obstacle(loop, op)
-            report_missed(op, "copy in a pipeline", Missed(reason))
-
-
-def _obstacle(loop: scf.ForOp, copy: gpu.AsyncCopyOp) -> Reason:
-    """Why a loop is not pipelined."""
-    if may_clobber(loop, [copy.base]):
-        return Reason.LOOP_WRITES
-    scheduled = (gpu.WgmmaOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, tile.DotOp)
-    nested = [op for op in loop.body.block.ops if op.regions]
-    nested = [op for op in nested if any(isinstance(o, scheduled) for o in op.walk())]
-    if any(isinstance(o, scf.ForOp | scf.WhileOp) for op in nested for o in op.walk()):
-        return Reason.INNER_LOOP
-    return Reason.DOT_IN_BRANCH if nested else Reason.NO_PIPELINE
+def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo) -> bool:
+    """Whether two stages leave shared memory for enough CTAs per SM: `num_stages=1` is about memory, not order."""
+    buffers = [copy.buffer for copy in pattern.copies]
+    stage = sum(gpu.shared_layout_of(buffer).bytes for buffer in buffers)
+    ctas = target.shared_bytes // (2 * stage + bytes_beside(function, buffers) + _RESERVE)
+    return ctas >= _MIN_CTAS and ctas * warps_of(function) >= _MIN_WARPS
 
 
 def stages_of(function: FuncOp) -> int:
