@@ -50,6 +50,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
     from tilewright.passes.gpu.deallocate_shared import DeallocateShared
+    from tilewright.passes.gpu.hoist_conditional_loads import HoistConditionalLoads
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
@@ -73,6 +74,7 @@ def layout_passes() -> tuple[Pass, ...]:
         SpecializeWarps(),  # before pipeline-loads: takes loops over tiles
         PipelineLoads(),  # the remaining loops with copies
         MulticastTmaLoads(),  # after the loads have become TMA loads
+        HoistConditionalLoads(),  # before prefetch-loads and batch-loads, which take loads of loops' bodies
         PrefetchLoads(),  # after pipeline-loads: takes the loads that stay synchronous
         LowerStoresToTma(),  # after pipeline-loads: uses the memory that its stages leave
         Cse(),  # address arithmetic of copies and stores

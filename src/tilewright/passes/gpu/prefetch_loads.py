@@ -1,4 +1,4 @@
-"""`prefetch-loads`: prefetch the remaining register loads of a loop with dots or recurrences one iteration ahead.
+"""`prefetch-loads`: prefetch the remaining register loads of a loop, one iteration ahead or several.
 
 `pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. The remaining loads go to
 registers: vectors and scalars such as gates and row statistics, tiles with only elementwise users, and accesses too
@@ -12,6 +12,9 @@ loads them for the next iteration while the current one computes, into loop-carr
 
 Loads of few registers are issued at the start of the preceding iteration, the others after the last use of the
 value that they replace.
+
+Loops without dots and recurrences load ahead what addresses of large loads depend on: else each iteration takes two
+latencies.
 
 An iteration of a recurrence (`analysis/recurrences.py`) without dots may take less time than a load: such a loop is
 unrolled first, so that the loads of several iterations are in flight while as many others compute. The iterations
@@ -58,6 +61,8 @@ _STANDS_FOR = (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, gpu.WgmmaWaitO
 _FEW = 4
 """Registers of a load that may be live twice, before and after its use; up to this many per loop always pay
 off."""
+_LARGE = 16
+"""Registers of loads of which no second iteration is batched."""
 _OTHER_REGISTERS = 48
 """Registers per thread for addresses, counters and temporaries."""
 _LARGEST_OPERAND = 1 << 10
@@ -88,8 +93,10 @@ class PrefetchLoads(Pass):
     def _prefetch(self, loop: scf.ForOp, warps: int) -> None:
         free = max_registers_per_thread(warps) - _OTHER_REGISTERS - _live_registers(loop)
         most = min(self.registers_per_thread, max(_FEW, free))
-        loads = _chosen(loop, most)
-        count = _iterations(loop, loads, warps, most) if loads else 1
+        serial = _has_dots(loop) or is_recurrence(loop)
+        loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
+        loads = _chosen(loads if serial else _indices(loop, loads), most)
+        count = _iterations(loop, loads, warps, most) if loads and serial else 1
         if count > 1:
             loop, copies = unroll_by(loop, count)
             found = [copy[load] for copy in copies for load in loads]
@@ -99,11 +106,9 @@ class PrefetchLoads(Pass):
 
 
 def _waits_for_loads(loop: scf.ForOp) -> bool:
-    """Whether a loop runs dots, or a recurrence, and waits for no other program."""
+    """Whether a loop counts up, and waits for no other program."""
     step = constant_int(loop.step)
     if step is None or step < 1:
-        return False
-    if not _has_dots(loop) and not is_recurrence(loop):
         return False
     return not any(
         isinstance(op, _WAITS_FOR_OTHERS)
@@ -117,9 +122,20 @@ def _has_dots(loop: scf.ForOp) -> bool:
     return any(isinstance(op, _DOTS) for op in loop.body.block.ops)
 
 
-def _chosen(loop: scf.ForOp, most: int) -> list[_Load]:
-    """The loads of a loop to prefetch, smallest first, in at most that many registers."""
-    loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
+def _indices(loop: scf.ForOp, loads: list[_Load]) -> list[_Load]:
+    """The loads that addresses of large loads depend on, which wait for them (page tables, gathers). `batch-loads` issues
+    those of several iterations together where their values take few registers."""
+    others = [op for op in loop.body.walk() if isinstance(op, _Load) and op not in loads]
+    values = [op for op in (*loads, *others) if registers(op.result) > _FEW]
+    if sum(registers(op.result) for op in values) < _LARGE:
+        return []
+    found = slice_of(loop, [v for op in values for v in op.operands])
+    needed = set(found[0]) if found is not None else set[Operation]()
+    return [op for op in loads if op in needed and op not in values]
+
+
+def _chosen(loads: list[_Load], most: int) -> list[_Load]:
+    """The loads to prefetch, smallest first, in at most that many registers."""
     chosen: set[_Load] = set()
     for load in sorted(loads, key=lambda op: registers(op.result)):
         most -= registers(load.result)

@@ -1,0 +1,144 @@
+"""`hoist-conditional-loads`: predicate the loads of a branch instead of branching around them.
+
+A loop that skips parts of its work (empty splits, masked blocks) loads inside a branch. The loads of the next
+iterations cannot be issued before the condition of theirs is known to the branch, so each iteration stalls on its own
+loads. A load that is predicated on the condition is an operation of the loop's body, which `prefetch-loads` and
+`batch-loads` issue ahead.
+
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %c: i1, %n: i64) {
+            %zero = arith.constant 0 : i64
+            %one = arith.constant 1 : i64
+            scf.for %i = %zero to %n step %one : i64 {
+        +     %q = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+        +     %x = tile.load %q mask %c : i1 : !tile.ptr<f32> to f32
+              scf.if %c {
+        -       %q = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+        -       %x = tile.load %q : !tile.ptr<f32> to f32
+                tile.store %p, %x : !tile.ptr<f32>, f32
+              }
+            }
+            func.return
+          }
+
+A load moves with the pure operations that compute its address if nothing in front of it in the branch has an effect.
+Loops with dots keep their branches, which decide what tensor cores do. The loads of a loop move as long as their
+values take few registers. Requires `assign-layouts`, which decides registers; runs before `prefetch-loads`.
+Ensures: the accesses of an execution are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure, is_volatile
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.gpu.analysis.copy_slices import clone_load
+from tilewright.passes.gpu.scheduling.shifts import registers
+from tilewright.targets import TargetInfo
+
+_Load = tile.LoadOp | tile.LoadViewOp
+_DOTS = (gpu.WgmmaOp, tile.DotOp)
+
+
+@dataclass(frozen=True)
+class HoistConditionalLoads(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "hoist-conditional-loads"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
+    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    registers_per_thread: int = 32
+    """Registers of 4 bytes that the loads of a loop may take in each thread."""
+
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        for function in functions_of(module):
+            for loop in list(function.walk()):
+                if isinstance(loop, scf.ForOp) and not _has_dots(loop):
+                    left = self.registers_per_thread
+                    for branch in list(loop.body.block.ops):
+                        if isinstance(branch, scf.IfOp):
+                            left = _hoist_from(branch, left)
+            erase_dead(function.body.block)
+
+
+def _has_dots(loop: scf.ForOp) -> bool:
+    return any(isinstance(op, _DOTS) for op in loop.body.walk())
+
+
+def _hoist_from(branch: scf.IfOp, left: int) -> int:
+    """Move the loads of both sides in front of a branch; returns the registers that are left."""
+    for taken, region in enumerate((branch.false_region, branch.true_region)):
+        active: SSAValue | None = None
+        for block in region.blocks:
+            moved: dict[SSAValue, SSAValue] = {}
+            for load in _movable(block):
+                words = registers(load.result)
+                if words > left:
+                    continue
+                left -= words
+                active = active or _condition(branch, bool(taken))
+                _move(load, block, branch, active, moved)
+    return left
+
+
+def _movable(block: Block) -> list[_Load]:
+    """The loads of a side that nothing with an effect comes before."""
+    found: list[_Load] = []
+    for op in block.ops:
+        if has_effect(op):
+            break
+        if isinstance(op, _Load) and not (isinstance(op, tile.LoadOp) and is_volatile(op)):
+            found.append(op)
+    return found
+
+
+def _condition(branch: scf.IfOp, taken: bool) -> SSAValue:
+    """i1: whether the branch takes that side."""
+    if taken:
+        return branch.cond
+    e = Emitter(branch)
+    return e.binary(arith.XOrIOp, branch.cond, e.constant(1, i1))
+
+
+def _move(
+    load: _Load,
+    block: Block,
+    branch: scf.IfOp,
+    active: SSAValue,
+    moved: dict[SSAValue, SSAValue],
+) -> None:
+    """Load in front of the branch, if `active`; `moved`: values of the side that are computed there already."""
+    needed: set[Operation] = set()
+    pending = list(load.operands)
+    while pending:
+        value = pending.pop()
+        op = value.owner
+        if (
+            isinstance(op, Operation)
+            and op.parent is block
+            and value not in moved
+            and op not in needed
+        ):
+            if not is_pure(op):
+                return  # a load that stays
+            needed.add(op)
+            pending.extend(op.operands)
+    for op in list(block.ops):
+        if op in needed:
+            copy = op.clone(moved)
+            insert_before(copy, branch)
+            moved.update(zip(op.results, copy.results, strict=True))
+    hoisted = clone_load(load, moved, active, Emitter(branch)).results[0]
+    hoisted.name_hint = load.result.name_hint
+    moved[load.result] = hoisted
+    load.result.replace_all_uses_with(hoisted)
+    erase(load)
