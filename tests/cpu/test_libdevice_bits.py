@@ -77,3 +77,33 @@ def popc_of_floats(x_ptr):
 def test_wrong_types():
     with pytest.raises(CompilationError, match="needs integers of 32 or 64 bits, got fp32"):
         popc_of_floats[(1,)](np.zeros(1, np.float32))
+
+
+@tw.jit
+def high_half_kernel(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, tl.extra.libdevice.mulhi(x, tl.load(y_ptr + i)))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_high_halves_of_products(dtype):
+    """`mulhi` keeps the sign of signed integers, unlike `umulhi`."""
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, info.min + 3, info.max - 2, 3, 0, 1 << 30, 7], dtype)
+    y, out = np.roll(x, 3), np.zeros_like(x)
+    high_half_kernel[(1,)](x, y, out, N=8)
+    expected = [int(a) * int(b) >> x.dtype.itemsize * 8 for a, b in zip(x, y, strict=True)]
+    np.testing.assert_array_equal(out, np.array(expected, dtype))
+
+
+@tw.jit
+def sign_bit_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, -tl.extra.libdevice.signbit(tl.load(x_ptr + i)))
+
+
+def test_sign_bits_are_integers():
+    out = np.zeros(4, np.int32)
+    sign_bit_kernel[(1,)](np.array([-0.0, 0.0, -1.0, np.inf], np.float32), out, N=4)
+    np.testing.assert_array_equal(out, [-1, 0, -1, 0])

@@ -34,7 +34,7 @@ def expected(a: str, b: str, divides: bool = False) -> str:
         if "float16" in floats:
             return "float16"
         if "bfloat16" in floats:
-            return "bfloat16"
+            return "bfloat16" if a == b else "float32"
         return floats[0] if len(set(floats)) == 1 else "float16"
     width = {n: 1 if n == "int1" else int(n.split("int")[1]) for n in (a, b)}
     if width[a] != width[b]:

@@ -391,3 +391,25 @@ def test_topk(dtype: np.dtype, rows: int, extent: int, k: int) -> None:
     topk_kernel[(1,)](x, out, rows, extent, k)
     rising = np.sort(x, -1)
     assert (out == np.stack([rising[:, ::-1][:, :k], rising[:, :k]])).all()
+
+
+@tw.jit
+def widened_kernel(x_ptr, o_ptr, sums: tl.constexpr, extremes: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.static_assert(tl.sum(x, 0).dtype == sums)
+    tl.static_assert(tl.cumsum(x, 0).dtype == sums)
+    tl.static_assert(tl.max(x, 0, return_indices=True)[0].dtype == x.dtype)
+    largest = tl.max(x, 0)
+    tl.static_assert(largest.dtype == extremes)
+    tl.store(o_ptr, largest - 300)
+    tl.store(o_ptr + 1, tl.min(x, 0) - 300)
+
+
+@pytest.mark.parametrize("name", ["int1", "int8", "uint8", "int16", "uint16"])
+def test_narrow_integers_widen_as_in_triton(name: str) -> None:
+    """Sums keep the sign (int1 is unsigned); the largest and smallest are int32, below 0 where less is taken off."""
+    x = values((16,), np.dtype(bool if name == "int1" else name))
+    out = np.zeros(2, np.int32)
+    sums = tl.int32 if name.startswith("int") and name != "int1" else tl.uint32
+    widened_kernel[(1,)](x, out, sums=sums, extremes=tl.int32, N=16)
+    np.testing.assert_array_equal(out, [int(x.max()) - 300, int(x.min()) - 300])

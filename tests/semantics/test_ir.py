@@ -16,7 +16,7 @@ from tilewright.language.core import active_semantics
 from tilewright.semantics import Semantics
 
 SYMBOLS = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "==", "!=", "<", ">=")
-FUNCTIONS = ("exp", "log2", "sqrt", "rsqrt", "tanh", "erf", "floor", "abs", "sigmoid", "softmax")
+FUNCTIONS = ("exp", "log2", "sqrt", "rsqrt", "tanh", "erf", "floor", "abs", "sigmoid")
 
 
 @pytest.fixture
@@ -77,6 +77,7 @@ def test_tiles_of_every_type(function, kind):
     if kind.is_floating():
         for name in FUNCTIONS:
             assert getattr(tl, name)(x).dtype == kind
+        assert tl.softmax(x).dtype == (t.float64 if kind.is_fp64() else t.float32)
         tl.fma(x, x, 1.0), tl.libdevice.asin(x), tl.libdevice.isnan(x), x / 2, x % 3
     if not kind.is_bool():
         tl.dot(x, x.T), tl.dot(x[None], x.T[None])

@@ -93,7 +93,7 @@ def mul_sigmoid(x: Any, y: Any) -> Any:
 
 @builtin()
 def softmax(x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False) -> Any:
-    """exp(x - max) / sum along `dim` (default 0), in the shape of `x`."""
+    """exp(x - max) / sum along `dim` (default 0), in the shape of `x`; fp32 for narrower floats."""
 
 
 @builtin()

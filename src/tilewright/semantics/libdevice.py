@@ -108,16 +108,24 @@ class Libdevice(Rounding):
         return self.clamp(arg0, 0.0, 1.0)
 
     def libdevice_mulhi(self, arg0: Any, arg1: Any) -> TensorValue:
-        """High half of the product of unsigned integers."""
+        """High half of the product of integers of 32 or 64 bits, signed or unsigned."""
+        high = self.umulhi(arg0, arg1)
+        if high.dtype.is_int_unsigned():
+            return high
+        x, y = self.convert(arg0, high.dtype), self.convert(arg1, high.dtype)
+        for a, b in ((x, y), (y, x)):  # a negative factor counts as 2^bits more
+            high = self.binary("-", high, self.where(self.binary("<", a, 0), b, 0))
+        return high
+
+    def libdevice_umulhi(self, arg0: Any, arg1: Any) -> TensorValue:
+        """High half of the product of integers, taken as unsigned."""
         return self.umulhi(arg0, arg1)
 
-    libdevice_umulhi = libdevice_mulhi
-
     def libdevice_signbit(self, arg0: Any) -> TensorValue:
-        """Whether the sign bit is set (also of -0.0 and NaN)."""
+        """1 if the sign bit is set (also of -0.0 and NaN), else 0."""
         x = self._in_wide(self._float_arguments((arg0,), "libdevice.signbit")[0])
         kind = t.int64 if x.dtype.is_fp64() else t.int32
-        return self.binary("<", self.cast(x, kind, bitcast=True), 0)
+        return self.convert(self.binary("<", self.cast(x, kind, bitcast=True), 0), t.int32)
 
 
 def _wide(x: TensorValue) -> t.dtype:

@@ -187,7 +187,7 @@ class Mathematics(Linalg):
         wide = self._in_wide(value)
         shifted = self.binary("-", wide, self.max(wide, axis, keep_dims=True))
         top = self.exp(shifted)
-        return self.convert(self.binary("/", top, self.sum(top, axis, keep_dims=True)), value.dtype)
+        return self.binary("/", top, self.sum(top, axis, keep_dims=True))
 
     def next_power_of_2(self, n: Any) -> Any:
         value = self.known_int(n, "triton.next_power_of_2")

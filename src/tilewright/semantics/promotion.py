@@ -76,7 +76,7 @@ def promote(a: t.dtype, b: t.dtype, divides: bool = False) -> t.dtype:
     if t.float16 in (a, b):
         return t.float16
     if t.bfloat16 in (a, b):
-        return t.bfloat16
+        return t.bfloat16 if a == b else t.float32
     if a == b or not (a.is_floating() and b.is_floating()):
         return a if a.is_floating() else b
     return t.float16

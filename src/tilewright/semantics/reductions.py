@@ -172,11 +172,11 @@ class Reductions(Shapes):
     # ---- sums and the like ---------------------------------------------------------------------
 
     def _sum_type(self, kind: Any, dtype: Any) -> Any:
-        """The result type of a sum: `dtype` if given; integers have at least 32 bits."""
+        """The result type of a sum: `dtype` if given; integers have at least 32 bits, int1 counts as unsigned."""
         if unwrap_constexpr(dtype) is not None:
             return self.known_dtype(dtype)
         if kind.is_int() and kind.primitive_bitwidth < 32:
-            return t.uint32 if kind.is_int_unsigned() and not kind.is_bool() else t.int32
+            return t.uint32 if kind.is_int_unsigned() else t.int32
         return kind
 
     def _in_wide(self, x: TensorValue) -> TensorValue:
@@ -240,8 +240,8 @@ class Reductions(Shapes):
 
             return self._fold(input, axis, keep_dims, combine, self._extreme_type, what)
         x = self._bf16_as_fp32(self.tile_argument(input, what))
-        kind = x.dtype if x.dtype.is_floating() else self._extreme_type(x.dtype)
-        x = self._in_wide(self.convert(x, kind))
+        kind = x.dtype
+        x = self._in_wide(x)
         number = unwrap_constexpr(axis)
         rank = x.ndim
         if number is None:
@@ -257,12 +257,10 @@ class Reductions(Shapes):
         return self.convert(value, kind), where
 
     def _extreme_type(self, kind: Any) -> Any:
-        """Numbers narrower than 32 bits become fp32 or 32-bit integers, as in Triton 3.6."""
-        if kind.is_floating() and kind.primitive_bitwidth < 32:
-            return t.float32
-        if kind.is_int() and kind.primitive_bitwidth < 32 and not kind.is_bool():
-            return t.uint32 if kind.is_int_unsigned() else t.int32
-        return kind
+        """Numbers narrower than 32 bits become fp32 or int32 (unsigned ones, too), as in Triton."""
+        if kind.primitive_bitwidth >= 32:
+            return kind
+        return t.float32 if kind.is_floating() else t.int32
 
     def _indexed(self, symbol: str, left: bool) -> Combine:
         def combine(v1: Any, i1: Any, v2: Any, i2: Any) -> Any:

@@ -56,7 +56,7 @@ _TWO = {
     "fmax": "The larger; a NaN loses.", "fmin": "The smaller; a NaN loses.",
     "fmod": "Remainder with the sign of arg0.", "hypot": "sqrt(arg0**2 + arg1**2).",
     "max": "The larger of two.", "min": "The smaller of two.",
-    "mulhi": "High half of the product of unsigned integers.",
+    "mulhi": "High half of the product of integers, signed or unsigned.",
     "nextafter": "The float next to arg0 towards arg1.", "pow": "arg0 ** arg1, which may be integers.",
     "powf": "arg0 ** arg1.", "remainder": "IEEE remainder.",
     "umulhi": "High half of the product of unsigned integers.",
