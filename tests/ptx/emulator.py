@@ -7,6 +7,7 @@ shared memory starts no better aligned than it says, and every rule of the PTX I
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from tests.ptx import uniform, warp_collectives
@@ -143,7 +144,15 @@ class Machine:
             return np.full(self.threads, warp_collectives.parameter_address(self, text), np.uint64)
         if text in self.predicates:
             return self.predicates[text].astype(np.uint64)
+        if text.startswith("%r") and text not in self.assigned:
+            return np.full(self.threads, 0xA5A5A5A5A5A5A5A5, np.uint64)
         raise Fault(f"{text} is read, and nothing was written there")
+
+    @cached_property
+    def assigned(self):
+        """Registers that some instruction writes: others are parts of words that LLVM knows to be unused."""
+        first = (op.operands[0] for op in self.code if op.operands)
+        return {name for operand in first for name in re.findall(r"%r\w+", operand)}
 
     def predicate(self, text):
         if text in ("-1", "1", "0"):

@@ -1,8 +1,10 @@
 """Ways to run a random program: as Python, by the interpreter of the IR, natively, and on the PTX emulator."""
 
+import dataclasses
 import linecache
 import os
 import pathlib
+import random
 
 import numpy as np
 from tests.ptx.launch import run_ptx
@@ -19,7 +21,10 @@ from tilewright.interpreter.executor import run_module
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 
-TYPES = {"int32": dtypes.int32, "float16": dtypes.float16}
+TYPES = {
+    "int8": dtypes.int8, "int32": dtypes.int32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
+    "float32": dtypes.float32, "float8_e5m2": dtypes.float8e5,
+}  # fmt: skip
 
 SCRIPT = '''"""{text}
 
@@ -31,12 +36,12 @@ import sys
 sys.path.insert(0, ".")
 
 from tests.random.engines import compare
-from tests.random.memory_programs import Program
+from {module} import Program
 
 SOURCE = """\\
 {source}"""
 
-compare(Program(SOURCE, {scalars!r}, {lanes}, {grid}, {shift}), *{options!r})
+compare(Program(SOURCE, **{fields!r}), *{options!r})
 '''
 
 
@@ -64,6 +69,10 @@ def module_of(function, program, arguments) -> ModuleOp:
     return build(KernelFunction(function), signature, divisible).module
 
 
+def arrays_of(arguments):
+    return [value for value in arguments.values() if isinstance(value, np.ndarray)]
+
+
 def launched(function, program, mode):
     """The arrays after a launch on fresh arguments; `mode` is that of TILEWRIGHT_INTERPRET."""
     arguments = program.arguments()
@@ -76,11 +85,12 @@ def launched(function, program, mode):
         os.environ.pop("TILEWRIGHT_INTERPRET", None)
         if before is not None:
             os.environ["TILEWRIGHT_INTERPRET"] = before
-    return [arguments[name] for name in "xyz"]
+    return arrays_of(arguments)
 
 
 def differences(program, engine, expected, found):
-    for name, a, b in zip("xyz", expected, found, strict=True):
+    names = [name for name, value in program.arguments().items() if isinstance(value, np.ndarray)]
+    for name, a, b in zip(names, expected, found, strict=True):
         wrong = np.flatnonzero(a != b)
         if len(wrong):
             yield (
@@ -99,7 +109,7 @@ def compare(program, target="sm_80", warps=4, stages=3, engines=("1", "", "ptx")
     module = module_of(function, program, arguments)
     text = str(module)
     run_module(parse_ir(text), list(arguments.values()), (program.grid,))
-    expected = [arguments[name] for name in "xyz"]
+    expected = arrays_of(arguments)
     for engine in engines:
         if engine == "ptx":
             if program.shift is not None:
@@ -107,7 +117,7 @@ def compare(program, target="sm_80", warps=4, stages=3, engines=("1", "", "ptx")
             options = Options(num_warps=warps, num_stages=stages)
             artifact = backend.compile(parse_ir(text), options, target_info(target))
             values = list(program.arguments().values())
-            found = run_ptx(artifact, values, (program.grid,))[:3]
+            found = run_ptx(artifact, values, (program.grid,), random.Random(warps))
         else:
             found = launched(function, program, engine)
         for message in differences(program, engine or "native code", expected, found):
@@ -118,14 +128,12 @@ def save(program, options, error, folder):
     """Write a script that shows the difference; its path."""
     path = pathlib.Path(folder) / f"differs_{hash(program.source) & 0xFFFFFFFF:08x}.py"
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    fields = {
-        "scalars": program.scalars,
-        "lanes": program.lanes,
-        "grid": program.grid,
-        "shift": program.shift,
-    }
+    fields = dataclasses.asdict(program)
+    source, module = fields.pop("source"), type(program).__module__
     path.write_text(
-        SCRIPT.format(text=text, name=path, source=program.source, options=options, **fields)
+        SCRIPT.format(
+            text=text, name=path, source=source, module=module, fields=fields, options=options
+        )
     )
     return path
 
