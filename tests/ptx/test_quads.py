@@ -45,3 +45,26 @@ def test_results(name):
         s = (a.astype(np.float32) @ b.astype(np.float32).T).astype(element).astype(np.float64)
     np.testing.assert_array_equal(np.asarray(after[3]), s @ c.astype(np.float64).T)
     assert artifact.asm["ptx"].count("prmt.b32") >= 16
+
+
+def compared_sums(a, b, c, out):
+    m, k = tl.arange(0, 64), tl.arange(0, 32)
+    s = tl.dot(tl.load(a + m[:, None] * 32 + k[None, :]), tl.load(b + k[:, None] * 32 + k[None, :]))
+    y = tl.load(c + k[:, None] * 32 + k[None, :])
+    tl.store(out + m[:, None] * 32 + k[None, :], tl.dot((s > 2).to(tl.int8), y))
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_truth_values_become_bytes(warps):
+    """The conversion to int8 may follow the exchange: then the exchange is one of i1."""
+    types = dict.fromkeys(("a", "b", "c"), pointer_type(dtypes.int8))
+    types |= {"out": pointer_type(dtypes.int32)}
+    module = build(KernelFunction(compared_sums), types, dict.fromkeys(types, 16)).module
+    artifact = backend.compile(module, Options(num_warps=warps), target_info("sm_80"))
+    rng = np.random.default_rng(1)
+    a, b, c = (
+        rng.integers(-2, 3, shape).astype(np.int8) for shape in ((64, 32), (32, 32), (32, 32))
+    )
+    after = run_ptx(artifact, [a, b, c, np.zeros((64, 32), np.int32)], (1, 1, 1))
+    s = a.astype(np.int32) @ b.astype(np.int32)
+    np.testing.assert_array_equal(np.asarray(after[3]), (s > 2).astype(np.int32) @ c)

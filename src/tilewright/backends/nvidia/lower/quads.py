@@ -26,7 +26,7 @@ _IN_ORDER, _SWAPPED = (0x5410, 0x7632), (0x1054, 0x3276)
 def convert_in_quads(
     gen: KernelCodegen, source: Layout, target: Layout, parts: list[Value]
 ) -> list[Value]:
-    """Emit the conversion of a tile of 8-bit elements and return its registers in the new layout."""
+    """Emit the conversion of a tile of 8-bit elements, or of i1, and return its registers in the new layout."""
     b = gen.builder
     made: dict[tuple[int, int], Value] = {}
     words = exchanged_words(source)
@@ -49,14 +49,15 @@ def convert_in_quads(
             word = b.asm(kind, text, "=r,r,r,r", [one, other, selector], side_effect=False)
             eight = b.bitcast(word, ir.VectorType(I8, 4))
             for i, c in enumerate(WANTED[4 * half : 4 * half + 4]):
-                made[row, column + c] = b.extract_element(eight, ir.Constant(I32, i))
+                byte = b.extract_element(eight, ir.Constant(I32, i))
+                made[row, column + c] = b.trunc(byte, parts[0].type)
     return [made[offset] for offset in target.register_offsets]  # type: ignore[index]
 
 
 def _word(gen: KernelCodegen, codes: list[Value]) -> Value:
     b, word = gen.builder, ir.Constant(I32, 0)
     for i, code in enumerate(codes):
-        byte = b.zext(code if code.type == I8 else b.bitcast(code, I8), I32)
+        byte = b.zext(code, I32)
         word = b.or_(word, b.shl(byte, ir.Constant(I32, 8 * i)))
     return word
 
