@@ -224,7 +224,7 @@ class dtype:
 
     @property
     def in_language(self) -> str:
-        """The name that kernels write behind `tl.`."""
+        """The name that kernels write after `tl.`."""
         return _LANGUAGE_NAMES.get(self.name, self.name)
 
 

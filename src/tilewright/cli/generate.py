@@ -68,7 +68,7 @@ def generate(
 
 
 def without_view(place: str, given: Given, folder: Path | None, why: bool) -> None:
-    """Write the product as files for C programs into `folder`, or say why its tiles were chosen."""
+    """Write the matmul as files for C programs into `folder`, or say why its tiles were chosen."""
     described = load(place, given.function)
     machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
     found = prepared(described, machine, given)
@@ -176,7 +176,7 @@ def summary(described: Described, found: Prepared) -> str:
 
 
 def _numbered(view: View, number: int) -> View:
-    """Files of the second program of a split product get names of their own."""
+    """Files of the second program of a split matmul get names of their own."""
     if number == 0:
         return view
 

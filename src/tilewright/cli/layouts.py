@@ -17,7 +17,7 @@ from tilewright.layouts.shared import SharedLayout, parse_shared
 
 _NAMED = 6
 _WRITTEN = 512
-"""Cells of a picture in which there is room for numbers, along a side at most these."""
+"""Cells of a picture that are large enough for numbers, along a side at most these."""
 _SIDE = 32
 _COLUMNS = 3
 _LEGEND = 16

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TOLERANCES = {"float64": 1e-6, "float32": 2e-3, "float16": 5e-3, "bfloat16": 2e-2}
-"""Largest relative error by data type. fp32 leaves room for other orders of summation and for TF32."""
+"""Largest relative error by data type. fp32 allows other orders of summation and for TF32."""
 NARROW_TOLERANCE = 5e-2
 """The same for fp8."""
 QUANTIZED_TOLERANCE = 1e-2

@@ -336,7 +336,7 @@ def _verify_sums(kind: Attribute, m: int, n: int, instruction: WgmmaInstruction)
     layout = layout_of(kind)
     if layout is None:
         return
-    product = partition_wgmma(instruction, m, n, layout.warp_count)
-    require(product is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
-    if product is not None and product.sums != layout:
+    partition = partition_wgmma(instruction, m, n, layout.warp_count)
+    require(partition is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
+    if partition is not None and partition.accumulator_layout != layout:
         raise VerifyException(f"gpu.wgmma: the accumulator is not a fragment of it: {kind}")

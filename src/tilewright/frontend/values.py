@@ -1,4 +1,4 @@
-"""Values of the front end: telling them apart, comparing, joining where control flow merges.
+"""Values of the front end: distinguishing, comparing, joining where control flow merges.
 
 A value is a `TensorValue` (known when the kernel runs), a tuple or list of values, or any other
 Python object, which is known at compile time.

@@ -6,7 +6,7 @@
         affine.for %k = 0 to %K {                         ins(%A, %B) outs(%C) { … yield what is stored }
           affine.store …, %C[%i, %j]
 
-Loops stand in any order, since sums have none; one more for each batch axis. The ranges of the loops are beside the
+Loops stand in any order, since sums have none; one more for each batch axis. The ranges of the loops are next to the
 operation: they may depend on arguments, and reach parts of arrays.
 """
 

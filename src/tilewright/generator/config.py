@@ -33,12 +33,12 @@ class Panels:
 
     A is stored as row-major tiles of block_m × block_k. B is stored as tiles of block_k × block_n, each of
     row-major panels of `columns`, with `rows` consecutive rows interleaved for instructions that add 2 or 4
-    adjacent products. Edge tiles are zero-padded.
+    adjacent matmuls. Edge tiles are zero-padded.
 
     Attributes:
         columns: columns per panel; divides block_n.
         rows: interleaved rows, 1, 2 or 4; divides block_k.
-        element: short name of the packed element type (fp16 is packed as fp32 where products are computed in
+        element: short name of the packed element type (fp16 is packed as fp32 where matmuls are computed in
             fp32); "": the operands' own type.
     """
 
@@ -68,7 +68,7 @@ class MatmulConfig:
             workspace; a second launch adds them in a fixed order, so results are reproducible.
         persistent: launch one program per SM, which loops over tiles.
         tma_multicast: the CTAs of a cluster of two compute vertically adjacent tiles and multicast their common
-            tile of B (sm_90a, with `persistent`). Other targets compute the two tiles in turn.
+            tile of B (sm_90a, with `persistent`). Other targets compute the two tiles one after the other.
         use_tma: load operands by TMA where possible (sm_90a); False: by threads (`cp.async`).
         wgmma_rs: pass MN-major tf32 operands to tensor cores through registers (pass `select-wgmma-rs`,
             sm_90a); False: transpose them in shared memory.

@@ -133,7 +133,7 @@ class Contraction:
     Attributes:
         a, b, out: the operands; extents [M, K], [K, N] and [M, N].
         accumulator: accumulator type (None: fp32 for floats, fp64 for fp64, int32 for integers).
-        precision: of single-precision products, as `tl.dot`'s `input_precision`.
+        precision: of single-precision matmuls, as `tl.dot`'s `input_precision`.
         has_alpha: whether there is an α. `addend`: C, with its β, or None.
         batch_rank: batch axes. `offsets_64bit`: offsets may exceed 32 bits; `indices_64bit`: so may indices along one axis.
         size_divisors: (integer argument, factor): the argument is passed divided by the factor. It gives
@@ -239,12 +239,12 @@ class Contraction:
 
 
 def default_accumulator(a: dtype, b: dtype) -> dtype:
-    """The type that products of these are summed in unless somebody asks for another."""
+    """The type that matmuls of these are summed in unless somebody asks for another."""
     return accumulators(a)[0]
 
 
 def accumulators(kind: dtype) -> tuple[dtype, ...]:
-    """Types that products of `kind` can be summed in, the usual one first."""
+    """Types that matmuls of `kind` can be summed in, the usual one first."""
     if kind.is_int():
         return (dtypes.int64 if kind.primitive_bitwidth == 64 else dtypes.int32,)
     if kind.is_fp64():

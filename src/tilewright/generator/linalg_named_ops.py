@@ -1,7 +1,7 @@
 """`linalg.matmul` and its relatives, as far as reading them needs: operands, results, types.
 
 xDSL's own `linalg.matmul` wants one element type for all operands and has no batched form; MLIR sums
-fp16 products in fp32 where the result says so.
+fp16 matmuls in fp32 where the result says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 
 
 class NamedMatmulOp(IRDLOperation):
-    """What the products share."""
+    """What the matmuls share."""
 
     inputs = var_operand_def()
     outputs = var_operand_def()
@@ -106,7 +106,7 @@ PRODUCTS: tuple[type[NamedMatmulOp], ...] = tuple(
 
 
 def linalg_dialect() -> Dialect:
-    """xDSL's `linalg` with these products in place of its own."""
+    """xDSL's `linalg` with these matmuls in place of its own."""
     names = {op.name for op in PRODUCTS}
     others = [op for op in Linalg.operations if op.name not in names]
     return Dialect("linalg", [*others, *PRODUCTS], list(Linalg.attributes))

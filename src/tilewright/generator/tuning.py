@@ -47,7 +47,7 @@ def _same_width_type(work: Workload) -> Workload:
 
 @functools.cache
 def _table(name: str, cores: int) -> dict[str, Any]:
-    """Entries for machines of a target with so many multiprocessors."""
+    """Entries for machines of a target with so many SMs."""
     for path in sorted(_FOLDER.glob("*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
         if (data["target"], data["cores"]) == (name, cores):

@@ -1,4 +1,4 @@
-"""A product as far as its cost goes, and how it is cut."""
+"""A matmul as far as its cost goes, and how it is cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Workload:
-    """A product `out[b, m, n] = Σ_k a[b, m, k] · b[b, k, n]`, as far as its cost goes.
+    """A matmul `out[b, m, n] = Σ_k a[b, m, k] · b[b, k, n]`, as far as its cost goes.
 
     `element` is the type that is multiplied ("fp16", "tf32", "i8" …), `out` the stored type,
     `accumulator` "fp32", "fp16", "i32" or "fp64". `epilogue_bytes`: read per element of the result for
@@ -52,7 +52,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a product is cut. `warps` of a program; 0 stages: no pipeline (a CPU)."""
+    """How a matmul is cut. `warps` of a program; 0 stages: no pipeline (a CPU)."""
 
     block_m: int
     block_n: int

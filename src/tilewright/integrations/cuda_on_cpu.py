@@ -88,7 +88,7 @@ def _asked_by_program(frame: Any) -> bool:
 
 
 def _properties(device: Any = None) -> SimpleNamespace:
-    """Sizes that programs choose grids by: cores count as multiprocessors."""
+    """Sizes that programs choose grids by: cores count as SMs."""
     return SimpleNamespace(
         name=platform.processor() or platform.machine(),
         multi_processor_count=os.cpu_count() or 1,

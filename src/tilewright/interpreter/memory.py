@@ -64,7 +64,7 @@ class Checks:
 
 
 class _Access(NamedTuple):
-    """One load, store or atomic on its way through the checks."""
+    """One load, store or atomic while it is checked."""
 
     what: str  # "tl.load"
     verb: str  # "reads"
@@ -166,7 +166,7 @@ class Memory:
     def load(
         self, pointers: PointerValue, mask: Any, other: Any, dtype: Any, ctx: AccessContext
     ) -> Any:
-        """Elements of NumPy type `dtype` behind `pointers`; `other` (or 0) where `mask` is false.
+        """Elements of NumPy type `dtype` at `pointers`; `other` (or 0) where `mask` is false.
 
         `mask` is None or booleans of the pointers' shape. Raises OutOfBoundsError and the errors of
         enabled `checks`.
@@ -205,7 +205,7 @@ class Memory:
         ctx: AccessContext,
         sem: str = "acq_rel",
     ) -> Any:
-        """`tile.atomic_rmw`: lane by lane; return the previous values (0 in masked-off lanes).
+        """`tile.atomic_rmw`: element by element; return the previous values (0 in masked-off lanes).
 
         `kind` is one of add max min umax umin and or xor xchg fadd fmax fmin.
         """

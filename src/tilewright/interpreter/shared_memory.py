@@ -3,7 +3,7 @@
 Threads of a program are not distinguished, so the model is conservative: a value that one thread writes or waits
 for is visible to the others only after the next barrier. A stage of a buffer is poison until it is written. A copy
 completes when a wait covers it, not before, and may read memory at any time until then, so its source must not
-change. The accumulator of a product is defined once a wait covers it; until then its operands must not be
+change. The accumulator of an MMA is defined once a wait covers it; until then its operands must not be
 written. A violation raises InterpreterError, which names the operation and the missing synchronization.
 """
 
@@ -46,7 +46,7 @@ class Stage:
     state: str = _POISON
     value: Any = None
     readers: int = 0
-    """Products in flight that read it."""
+    """MMAs in flight that read it."""
     stored: int = 0
     """TMA stores in flight that read it."""
     read: bool = False
@@ -97,7 +97,7 @@ class _Phases:
 
 
 class InFlightAccumulator:
-    """An accumulator in flight: any use other than a wait or a further product is a fault."""
+    """An accumulator in flight: any use other than a wait or a further MMA is a fault."""
 
     def __init__(self, run: Executor, value: np.ndarray, stages: tuple[Stage, ...]) -> None:
         self._run, self._value, self._stages = run, value, stages
@@ -115,7 +115,7 @@ class InFlightAccumulator:
 
 
 class ProgramMemory:
-    """Shared memory of the program that runs: its buffers, copies and products in flight."""
+    """Shared memory of the program that runs: its buffers, copies and MMAs in flight."""
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
@@ -123,7 +123,7 @@ class ProgramMemory:
         self.open: list[_Copy] = []
         """Copies of the group that no commit has closed yet."""
         self.groups: list[list[_Copy]] = []
-        self.products: list[InFlightAccumulator] = []
+        self.mmas: list[InFlightAccumulator] = []
         self.released = False
         """Whether buffers have been released since the last barrier."""
         self.role: Any = None
@@ -434,7 +434,7 @@ def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
     return []
 
 
-# ---- products -------------------------------------------------------------------------------------------
+# ---- MMAs -------------------------------------------------------------------------------------------
 
 
 def _seen_through(buffer: Any, stage: Stage) -> np.ndarray:
@@ -459,18 +459,18 @@ def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     for stage in stages:
         stage.readers += 1
     result = InFlightAccumulator(run, made, stages)
-    run.shared.products.append(result)
+    run.shared.mmas.append(result)
     return [result]
 
 
 def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
-    products = run.shared.products
-    while len(products) > plain(op.pending):
-        for stage in products.pop(0)._stages:
+    mmas = run.shared.mmas
+    while len(mmas) > plain(op.pending):
+        for stage in mmas.pop(0)._stages:
             stage.readers -= 1
             stage.read = True
     value = run.value(op.acc)
-    if isinstance(value, InFlightAccumulator) and not any(p is value for p in products):
+    if isinstance(value, InFlightAccumulator) and not any(p is value for p in mmas):
         return [value._value]
     return [value]
 

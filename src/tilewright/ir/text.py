@@ -93,7 +93,7 @@ def _verify_order(op: Operation, known: set[SSAValue]) -> None:
             known.difference_update(made)
 
 
-#: what xDSL keeps of a hint: no number behind an underscore at its end, which it adds itself
+#: what xDSL keeps of a hint: no number after an underscore at its end, which it adds itself
 _KEPT = re.compile(r"([A-Za-z_]\w*?)(?:_\d+)?", re.ASCII)
 
 

@@ -154,7 +154,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where `condition` holds, `y` elsewhere; all three broadcast, both sides are evaluated."""
 
 
-# ---- products ----------------------------------------------------------------------------------
+# ---- dots ----------------------------------------------------------------------------------
 
 
 @builtin()
@@ -191,7 +191,7 @@ def dot_scaled(
     rhs_k_pack: Any = True,
     out_dtype: Any = None,
 ) -> Any:
-    """Product of microscaled (MX) tiles: (M, K) times (K, N), each element times its group's scale.
+    """Dot of microscaled (MX) tiles: (M, K) times (K, N), each element times its group's scale.
 
     Args:
         lhs, rhs: tiles of the format, or uint8 (uint16) with its bits; e2m1 holds two elements a byte,

@@ -156,7 +156,7 @@ class Layout:
         while 2 * length <= most:
             unit = tuple(length if d == dim else 0 for d in range(self.rank))
             if unit not in self.registers or any(o & length for o in others):
-                break  # a thread's own bit would turn the order round
+                break  # a thread's own bit would reverse the order
             length *= 2
         return length
 

@@ -5,13 +5,13 @@ operand may come from registers (RS), in any major order. So an MN-major operand
 A of `A @ B` as the left operand, B as the left operand of the transposed product, `(A @ B)^T = B^T @ A^T`.
 
 A thread reads the operand 8 or 16 bytes at a time, contiguous along a row (of B) or column (of A). Rows of the
-product may be permuted as long as accumulator and operand agree: the instruction multiplies rows
+result may be permuted as long as accumulator and operand agree: the instruction multiplies rows
 independently. `_places` permutes the rows of 64-row blocks such that
 
 - one vector access of a thread covers rows 8 apart of one block (the instruction's registers 0 and 1), and the
   same rows of a second block where a warpgroup has two;
 - lanes that access shared memory together (a half or a quarter warp) touch every bank once in 128-byte
-  swizzled rows: the lanes of one row of the product hold 4 neighbors in k, whose 16-byte chunks differ in bits 0
+  swizzled rows: the lanes of one row of the result hold 4 neighbors in k, whose 16-byte chunks differ in bits 0
   and 1 by the swizzle, so rows must differ in bit 2 (4 elements of 16 at position 16);
 - the same holds for accumulators that are stored to such rows: there lanes hold rows 2 and 4 apart, and chunks
   that differ in bits 1 and 2, so rows must differ in bit 0 (position 4). Position 20 satisfies both.
@@ -34,7 +34,7 @@ _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
 
 @dataclass(frozen=True)
 class WgmmaPartition:
-    """An m×n product of warpgroups. `rows` and `columns` are the instruction's: those of the tile, or exchanged
+    """An m×n dot of warpgroups. `rows` and `columns` are the instruction's: those of the tile, or exchanged
     if it multiplies the transposed operands (swap AB)."""
 
     instruction: WgmmaInstruction
@@ -61,7 +61,7 @@ class WgmmaPartition:
         return self.groups.accumulator(self.rows, self.columns)
 
     @cached_property
-    def sums(self) -> Layout:
+    def accumulator_layout(self) -> Layout:
         """Layout of the accumulator of the m×n tile."""
         return self._moved(self.plain) if self.instruction.through else self.plain
 
@@ -157,7 +157,7 @@ class WgmmaPartition:
 def partition_wgmma(
     instruction: WgmmaInstruction, m: int, n: int, warps: int
 ) -> WgmmaPartition | None:
-    """Partition an m×n product over warpgroups; None if it does not divide evenly."""
+    """Partition an m×n dot over warpgroups; None if it does not divide evenly."""
     extents = (n, m) if instruction.through == "b" else (m, n)
     groups = choose_warpgroup_grid(*extents, warps)
     if groups is None or groups.width(extents[1]) < 8:

@@ -16,14 +16,14 @@
           func.return
         }
 
-Back ends keep the accumulator in registers across the loop and never write the product anywhere.
+Back ends keep the accumulator in registers across the loop and never write the dot anywhere.
 
 Relies on: dots having no fixed order of summation, so that the sum may start from the accumulator.
 
-Guarantees: applies to `arith.addf` and `arith.addi` with the product on either side, when nothing else
-uses the product and the product's own accumulator is the constant 0. Products of 8-bit floats take only sums that a
+Guarantees: applies to `arith.addf` and `arith.addi` with the dot on either side, when nothing else
+uses the dot and the dot's own accumulator is the constant 0. Dots of 8-bit floats take only sums that a
 loop carries: units that add them keep 14 bits of the largest of products and accumulator (Hopper), so that the
-product of small numbers is lost next to a large one.
+dot of small numbers is lost next to a large one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
 
 
 def _coarse(dot: tile.DotOp) -> bool:
-    """Whether products are added with fewer bits than the accumulator has."""
+    """Whether dots are added with fewer bits than the accumulator has."""
     kinds = [tile.element_of(value) for value in (dot.lhs, dot.rhs)]
     return any(isinstance(kind, Float8E4M3FNType | Float8E5M2Type) for kind in kinds)
 

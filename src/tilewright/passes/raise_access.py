@@ -127,7 +127,7 @@ class _Raiser:
         self.demanded = DemandedRows(self._conjuncts, promise)
 
     def _masks_of(self, op: tile.LoadOp | tile.StoreOp) -> MaskAnalysis:
-        """Takes the mask of an access apart."""
+        """Splits the mask of an access into limits and a residual."""
         if op not in self._masks:
             self._masks[op] = MaskAnalysis(self.affine, access_arithmetic(op))
         return self._masks[op]

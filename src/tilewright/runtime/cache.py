@@ -90,7 +90,7 @@ class DiskCache:
         try:
             if not self._prepare(path.parent):
                 return False
-            # tempfile would cost 5 ms of imports; these three tell writers apart as well
+            # tempfile would cost 5 ms of imports; these three distinguish writers as well
             name = path.parent / f".new-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -147,7 +147,7 @@ class DiskCache:
     def making(self, key: str) -> Generator[None]:
         """Inside the `with`, no other process makes what belongs under `key` (see `file_lock`).
 
-        Keys share 256 lock files, which stay behind.
+        Keys share 256 lock files, which are not removed.
         """
         folder = self.directory / key[:2]
         with contextlib.suppress(OSError):
@@ -163,7 +163,7 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.name.startswith(".new-") and now - status.st_mtime > 3600:
-                    path.unlink()  # left behind by a process that was killed
+                    path.unlink()  # left by a process that was killed
                 elif path.suffix == _SUFFIX:
                     entries.append((status.st_mtime, status.st_size, path))
                     total += status.st_size
@@ -249,7 +249,7 @@ except ImportError:  # Windows
 
 @contextlib.contextmanager
 def file_lock(path: Path, timeout: float) -> Generator[bool]:
-    """Hold the lock of the file at `path` inside the `with`; gives whether it was to be had.
+    """Hold the lock of the file at `path` inside the `with`; returns whether it was acquired.
 
     The system takes a lock back from a process that ends, however it ends. After `timeout` seconds,
     or where files cannot be locked, the body runs without the lock: it must only be wasteful, never

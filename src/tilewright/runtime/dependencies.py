@@ -237,7 +237,7 @@ def constant_digest(value: Any) -> str | None:
     key, pop = (
         id(value),
         _constants.pop,
-    )  # bound here: a module may be taken apart before its objects
+    )  # bound here: a module may be torn down before its objects
     try:
         reference = weakref.ref(value, lambda _: pop(key, None) and None)
     except TypeError:

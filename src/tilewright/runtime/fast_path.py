@@ -49,7 +49,7 @@ class FastPathSource:
         self._tests: list[str] = []
         self._bases: list[str] = []
         self._unpacked: list[str] = []
-        """Statements that take descriptors apart; they fail for descriptors of other ranks."""
+        """Statements that unpack descriptors; they fail for descriptors of other ranks."""
         self._setup: list[str] = []
         self._late: list[str] = []
         """Setup statements that the key needs and the call does not."""

@@ -18,7 +18,7 @@ from tilewright.runtime.snapshot import MemoryRange, merged
 
 
 class GpuCopy:
-    """A copy of one range of a device's memory, on the device if there is room, else on the host."""
+    """A copy of one range of a device's memory, on the device if it fits, else on the host."""
 
     def __init__(self, place: Place, start: int, size: int) -> None:
         self.place, self.start, self.size = place, start, size
@@ -60,7 +60,7 @@ class GpuCopy:
 
 
 def gpu_ranges(values: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
-    """Device → (address, bytes) of the memory behind the arrays that are on one."""
+    """Device → (address, bytes) of the memory of the arrays that are on one."""
     found: dict[int, list[tuple[int, int]]] = {}
     for value in values:
         index = device_of(value)
@@ -94,7 +94,7 @@ def gpu_range(value: Any) -> tuple[int, int] | None:
 
 
 def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:
-    """Copies of the GPU memory behind `values`; none without a driver."""
+    """Copies of the GPU memory of `values`; none without a driver."""
     copies: list[GpuCopy] = []
     with contextlib.suppress(UnsupportedTarget):
         for index, parts in gpu_ranges(values).items():

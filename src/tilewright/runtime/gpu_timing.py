@@ -1,6 +1,6 @@
 """Time GPU work with CUDA events, the second-level cache emptied before every run.
 
-The work is queued behind the write that empties the cache, so that what a launch costs the CPU does
+The work is queued after the write that empties the cache, so that what a launch costs the CPU does
 not count; all runs are queued before the first is waited for. Functions that keep the CPU busy for longer
 than that write lasts are timed one at a time, with the GPU idle at the start, and those that put
 nothing on the GPU by the clock.
@@ -224,7 +224,7 @@ def gpu_measurement(
 def copy_milliseconds(index: int, size: int) -> float:
     """How long a GPU takes to copy `size` bytes of its memory, at best.
 
-    Raises CudaError where there is no room for them twice.
+    Raises CudaError where they do not fit twice.
     """
     native = driver()
     device = native.device(index)

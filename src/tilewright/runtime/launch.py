@@ -94,7 +94,7 @@ class Launcher:
         return self._generate("", None)[0]
 
     def _fast_function(self, case: _Case) -> Callable[..., Any] | None:
-        """The function for arguments of these classes, if they have a fast way."""
+        """The function for arguments of these classes, if they have a fast path."""
         with self._lock:
             return self._fast.get(case) or self._made(case)
 

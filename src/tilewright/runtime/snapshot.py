@@ -116,7 +116,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 class Snapshot:
-    """A copy of the memory behind some arguments; `restore()` writes it back, any number of times.
+    """A copy of the memory of some arguments; `restore()` writes it back, any number of times.
 
     Memory of GPUs is kept on the GPU (`gpu_snapshot`). The arguments live at least as long as the
     snapshot: memory that had gone back to the allocator meanwhile would be overwritten.

@@ -1,4 +1,4 @@
-"""`dot_scaled`: products of microscaled tiles, by way of `dot`."""
+"""`dot_scaled`: dots of microscaled tiles, by way of `dot`."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class MmaInstruction:
     pack: int = 1
     """Consecutive elements of k that share a 32-bit register (1 where an element has one or two)."""
     adjacent: int = 1
-    """Registers of a lane that hold neighbors along k. The products of a sum come in any order: with 2, as many as an
-    accumulator has, sums are operands of the next product as they are."""
+    """Registers of a lane that hold neighbors along k. The MMAs of a sum come in any order: with 2, as many as an
+    accumulator has, sums are operands of the next MMA as they are."""
 
     def takes(self, lhs: str, rhs: str, acc: str) -> bool:
         """Return whether the instruction supports these element types."""

@@ -99,7 +99,7 @@ class NvidiaBackend(LoweringBackend):
 def _emitted(
     module: ModuleOp, options: Options, target: TargetInfo, arguments: tuple[Argument, ...]
 ) -> tuple[str, LaunchPlan, bool, int]:
-    """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has products of
+    """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has MMAs of
     tiles, and how many bytes a thread loads without a side effect between."""
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
     plan = LaunchPlan(
@@ -135,7 +135,7 @@ def _meanwhile() -> None:
 
 
 def _tidy_up() -> None:
-    """Collect what the compilation of a kernel has left behind, while its code is being assembled.
+    """Collect what the compilation of a kernel has left over, while its code is being assembled.
 
     The collector would do so right afterwards, when somebody waits for the kernel.
     """

@@ -70,7 +70,7 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED = ir.PointerType(None, 0), cluster.SHARED
 TRIPLE = "nvptx64-nvidia-cuda"
 SMALL_EXCHANGE = 4096
-"""Bytes of an exchange that has two places to take turns in."""
+"""Bytes of a double-buffered exchange."""
 MAP_PREFIX = "tensor_map_"
 """Names of the parameters that are tensor maps; `ptx` makes them 128 bytes passed by value."""
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -87,10 +87,10 @@ class KernelCodegen(Codegen):
         self.known = Facts()
         self.pairs: dict[SSAValue, list[Value]] = {}
         self.rounded: dict[Any, Value] = {}  # to tf32 and fp16, by value and basic block
-        """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
+        """fp16 accumulators two to a register, as `wgmma` has them; other users unpack them."""
         self.over: set[SSAValue] = set()
         self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
-        """Sums of products that a loop has waited for on its way out."""
+        """Accumulators of MMAs that a loop has waited for at its exit."""
         self.held: set[Value] = set()  # words of optimization barriers
         self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
@@ -112,21 +112,21 @@ class KernelCodegen(Codegen):
             type(op) is gpu.WgmmaOp and op.instruction.data != SHARED_FMA
             for op in (function.walk() if gpu.WgmmaOp in kinds else ())
         )
-        """Whether shared memory is read or written by other than threads: `wgmma`, copies of boxes."""
+        """Whether shared memory is read or written by other than threads: `wgmma`, TMA."""
         self.multiplies = bool(kinds & {tile.DotOp, gpu.WgmmaOp})
         self._shared: Value | None = None
         self.shared = SharedAllocation(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
         self.producer_warps = tma.producer_warps_of(function) if gpu.ProducerWarpOp in kinds else 0
-        """Warps beside the program's, of which the first issues copies."""
+        """Warps in addition to the program's, of which the first issues copies."""
         self.role = ""
         """Whose code is being emitted: "producer", "consumer" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
         self.device_maps = device_maps.DeviceMaps(self)
         self.overlap = programmatic_launch.ProgrammaticLaunch(self)
         self._exchange: tuple[Any, int | None, int] | None = None
-        """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
+        """Block of the last exchange through shared memory, which of the two buffers it used (None: neither), and where."""
         self.cluster_exchanges = ClusterExchanges(self)
 
     def _declare(self) -> Any:
@@ -186,14 +186,14 @@ class KernelCodegen(Codegen):
         return super().as_written(op) or UNROLL not in self.source.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
-        """Products in flight end here: where the loop did not run there are none to wait for."""
+        """MMAs in flight end here: where the loop did not run there are none to wait for."""
         return [
             wgmma.wait_after_loop(self, result, of_result)
             for result, of_result in zip(op.results, parts, strict=True)
         ]
 
     def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
-        """Where one branch makes products, the sums of the other are made there, not before for both ways."""
+        """Where one branch makes MMAs, the sums of the other are made there, not before for both ways."""
         around = block.parent_op()
         regions = [r for r in around.regions if r.blocks and r.block is not block] if around else []
         multiplies = any(isinstance(op, gpu.WgmmaWaitOp) for r in regions for op in r.block.ops)
@@ -267,7 +267,7 @@ class KernelCodegen(Codegen):
     def scratch(self, bytes_needed: int, each_cta: bool = False) -> Value:
         """Shared memory for one exchange (write, barrier, read): the first CTA's, or `each_cta`'s own.
 
-        It lies beyond the buffers that are still in use. Small exchanges take turns in two places:
+        It lies beyond the buffers that are still in use. Small exchanges are double-buffered:
         who gets to the second next one has passed the barrier inside the next, so that all have
         read the first, and no barrier is needed in front; unless buffers that others may still be at
         were where it is. Raises OutOfResources when the target has not that much.

@@ -1,7 +1,7 @@
 """How many blocks share an SM, and whether a few registers fewer would let one more in.
 
 The assembler does not know of this when it spends registers: with 66 instead of 64 an SM has
-room for one block of 512 threads and not for two, and nothing runs while that one waits for memory or at
+registers for one CTA of 512 threads and not for two, and nothing runs while that one waits for memory or at
 a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that
 they leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So the figures
 of what it made are looked at, and where a few registers stand in the way it is asked again, with a limit
@@ -31,9 +31,9 @@ _MAX_REGISTER_CUT_IN_CLUSTERS = 5
 """The same where CTAs wait for each other in barriers of a cluster, and others have to fill the time."""
 
 _MAX_REGISTER_CUT_OF_ONE = 3
-"""The same where an SM has room for one CTA, and nothing runs while that one waits."""
+"""The same where one CTA fits an SM, and nothing runs while that one waits."""
 _SPILL_BYTES = 64 << 10
-"""Bytes of spilled registers of two CTAs that stay in the L1 cache of their SM, beside what they load."""
+"""Bytes of spilled registers of two CTAs that stay in the L1 cache of their SM, next to what they load."""
 
 _PLANNED_SPILL_BYTES = 96 << 10
 """The same of as many CTAs as a pass has planned for."""
@@ -49,7 +49,7 @@ class CtaResources:
 
 
 def resident_ctas(block: CtaResources, target: TargetInfo) -> int:
-    """Blocks that an SM of `target` has room for; 0: not even for one."""
+    """CTAs that fit an SM of `target`; 0: not even one."""
     others = _without_registers(block, target)
     in_units = -(-max(1, block.registers) // UNIT) * UNIT
     return min(others, _warps(in_units) // _warps_of(block))
@@ -78,7 +78,7 @@ def register_limit_for_occupancy(
 
 
 def most_registers(block: CtaResources, ctas: int) -> int:
-    """The registers a thread with which an SM has room for so many CTAs."""
+    """The registers per thread with which so many CTAs fit an SM."""
     return max_registers_per_thread(ctas * _warps_of(block))
 
 
@@ -103,7 +103,7 @@ def _warps(registers: int) -> int:
 
 
 def _without_registers(block: CtaResources, target: TargetInfo) -> int:
-    """Blocks that there is room for as far as threads and shared memory go."""
+    """CTAs that fit an SM by threads and shared memory."""
     sm = target.sm
     shared = -(-(block.shared_bytes + sm.reserved_shared_bytes) // _SHARED_UNIT) * _SHARED_UNIT
     return min(

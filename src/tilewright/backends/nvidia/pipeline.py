@@ -33,7 +33,7 @@ def tile_passes() -> tuple[Pass, ...]:
     return (
         *shared_passes(),
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
-        NarrowDotOperands(),  # before emulate-fp32-dots: products of 16-bit floats are exact
+        NarrowDotOperands(),  # before emulate-fp32-dots: MMAs of 16-bit floats are exact
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
         RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
         DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips

@@ -54,7 +54,7 @@ def to_ptx(
 ) -> str:
     """Optimise an LLVM module and print it as PTX, for blocks of `threads` and clusters of `blocks`.
 
-    `alone`: an SM has no room for a second block, however few registers this one takes. Raises
+    `alone`: no second CTA fits an SM, however few registers this one takes. Raises
     PassError where LLVM rejects it.
     """
     text = _with_bounds(loop_ids(text), options, threads, blocks, alone)

@@ -62,7 +62,7 @@ def _extent(value: SSAValue, symbols: Symbolic) -> Extent:
 
 
 def _parts(op: Box) -> int:
-    """Number of boxes into which a swizzle panel's rows are divided."""
+    """Number of TMA tiles into which a swizzle panel's rows are divided."""
     if not isinstance(op, gpu.TmaLoadOp) or SHARED not in op.attributes:
         return 1
     return 2 if halves(op) == "lines" else 1

@@ -54,7 +54,7 @@ class Threads:
         self._start.branch(body)
 
     def local(self, kind: ir.Type) -> Value:
-        """Room for a value in the thread's own memory."""
+        """Local memory for a value of the thread."""
         space = self._start.alloca(kind)
         space.type = ir.PointerType()  # llvmlite makes a typed pointer of it
         return space

@@ -1,4 +1,4 @@
-"""Operations over a whole tile: products, reductions, scans, histograms."""
+"""Operations over a whole tile: dots, reductions, scans, histograms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilewright.dialects.tile.layout_verification import (
 class DotOp(PureOp):
     """`acc + lhs @ rhs` on the last two dimensions (one leading batch dimension allowed).
 
-    Products and sums are at least as wide as `acc`'s element type; `input_precision` is the user's (
+    Dots and sums are at least as wide as `acc`'s element type; `input_precision` is the user's (
     "ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"). `max_num_imprecise_acc`: how many elements of
     k may be summed at the reduced precision of a GPU's 8-bit tensor cores (any number without it).
     """

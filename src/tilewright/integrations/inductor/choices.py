@@ -33,7 +33,7 @@ _ALONG = 64
 _LONG_ALONG = 1024
 _SCAN_ALONG = 256
 _VECTOR = 16
-"""Elements that are worth a program, or a turn of a loop."""
+"""Elements that are worth a program, or an iteration of a loop."""
 _COLUMNS = 128
 _LONG = 4096
 """Rows from which on one running sum would lose too many digits."""

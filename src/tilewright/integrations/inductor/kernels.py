@@ -54,7 +54,7 @@ class ASTSource:
         return {self.fn.arg_names[path[0]]: value for path, value in self.constants.items()}
 
     def types(self) -> dict[str, str]:
-        """Types of the run-time arguments, ":16" behind those that are divisible by 16."""
+        """Types of the run-time arguments, ":16" after those that are divisible by 16."""
         found: dict[str, str] = {}
         constant = {path[0] for path in self.constants}
         for index, name in enumerate(self.fn.arg_names):

@@ -24,7 +24,7 @@ _CONVOLUTION = "torch._inductor.kernel.conv"
 
 _SMALLEST = 16
 _MOST_ROWS = 128
-#: columns and steps of k of a tile, the best first: measured on AVX-512 against the rows that a product has
+#: columns and steps of k of a tile, the best first: measured on AVX-512 against the rows that a matmul has
 _TILES = ((256, 256), (128, 256), (256, 64), (128, 64))
 
 
@@ -33,7 +33,7 @@ def _config() -> Any:
 
 
 def _is_tuned() -> bool:
-    """Whether kernels for the CPU are ours and products are chosen by measurement."""
+    """Whether kernels for the CPU are ours and matmuls are chosen by measurement."""
     config = _config()
     return config.cpu_backend == "triton" and (config.max_autotune or config.max_autotune_gemm)
 
@@ -69,7 +69,7 @@ def _registered(module: Any, extern_kernels: Any) -> Any:
 
 
 def _with_generated(module: Any, original: Callable[..., Any]) -> Any:
-    """`autotune_select_algorithm` with the generated matmul among the candidates of plain products."""
+    """`autotune_select_algorithm` with the generated matmul among the candidates of plain matmuls."""
 
     def select(
         name: str, choices: list[Any], nodes: Sequence[Any], layout: Any, **more: Any
@@ -89,9 +89,9 @@ def _with_generated(module: Any, original: Callable[..., Any]) -> Any:
 
 
 def _takes_generated(layout: Any) -> bool:
-    """Whether the generated matmul is a candidate for a product with this result.
+    """Whether the generated matmul is a candidate for a matmul with this result.
 
-    On a GPU it multiplies 16-bit floats, and not in graphs that torch records: a product may allocate memory of its own.
+    On a GPU it multiplies 16-bit floats, and not in graphs that torch records: a matmul may allocate memory of its own.
     """
     if layout.device.type == "cpu":
         return _is_tuned()
@@ -124,7 +124,7 @@ def _with_bias_apart(_: Any, original: Callable[..., Any]) -> Any:
 
 
 def tiles(m: int, n: int, k: int, threads: int) -> list[tuple[int, int, int]]:
-    """Extents of tiles (m, n, k) to measure for a product."""
+    """Extents of tiles (m, n, k) to measure for a matmul."""
     rows = min(_MOST_ROWS, _power_of_two(m))
     found: dict[tuple[int, int, int], None] = {}
     for columns, steps in _TILES:

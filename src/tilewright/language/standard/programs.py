@@ -12,7 +12,7 @@ from tilewright.language.kernel_function import KernelFunction
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Renumber row-major block indices so that groups of `size_g` rows are walked by columns.
 
-    Neighboring programs then share blocks of both operands of a product, which caches like.
+    Neighboring programs then share blocks of both operands of a dot, which caches like.
     """
     place = i * size_j + j
     in_group = size_g * size_j

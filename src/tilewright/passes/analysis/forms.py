@@ -1,4 +1,4 @@
-"""Affine forms of integer and pointer tiles (see `analysis/affine.py`), and the assumptions behind them."""
+"""Affine forms of integer and pointer tiles (see `analysis/affine.py`), and the assumptions they rest on."""
 
 from __future__ import annotations
 

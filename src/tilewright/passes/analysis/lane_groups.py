@@ -120,7 +120,7 @@ def _sum(groups: LaneGroups, op: Operation, dim: int, size: int) -> Group | None
 
 
 def _product(groups: LaneGroups, op: arith.MuliOp, dim: int, size: int) -> Group | None:
-    """A counting value times one: what a stride of 1 that launches fold leaves behind."""
+    """A counting value times one: what remains of a stride of 1 that launches fold."""
     for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if groups.facts.of(factor).constant == 1:
             return groups.of(value, dim, size)

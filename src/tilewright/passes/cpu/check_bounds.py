@@ -1,4 +1,4 @@
-"""Check every access of a scheduled kernel against the extents of the arrays behind its pointer.
+"""Check every access of a scheduled kernel against the extents of the array its pointer addresses.
 
 Before:
     scf.for %program = %first to %last {
@@ -73,7 +73,7 @@ def add_extents(module: ModuleOp) -> None:
 
 @dataclass(frozen=True)
 class CheckBounds(Pass):
-    """Check every access against the extents of the arrays behind its pointer."""
+    """Check every access against the extents of the array its pointer addresses."""
 
     name: ClassVar[str] = "check-bounds"
     idempotent: ClassVar[bool] = True
@@ -131,7 +131,7 @@ class _Checker:
         self.sites.append(_site(op, name, sorted(roots)))
 
     def _range(self, root: int) -> list[SSAValue]:
-        """Address of the first byte and number of bytes of the array behind an argument."""
+        """Address of the first byte and number of bytes of the array of an argument."""
         found = self.ranges.get(root)
         if found is None:
             found = self.ranges[root] = [

@@ -1,6 +1,6 @@
 """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them.
 
-A dot's operands are packed into scratch buffers of the program. Where the programs of a product share panels
+A dot's operands are packed into scratch buffers of the program. Where the programs of a matmul share panels
 that were packed before (`MatmulConfig.prepack`), the load of a tile finds the very order that packing
 would make, and the copy is for nothing. Any load qualifies whose elements lie so, whoever wrote them.
 

@@ -14,7 +14,7 @@ SM has about as much shared memory as registers; strips that fit are loaded from
 
 Each thread reads only elements that it wrote itself, so no barrier is needed. Loads of one strip in different
 layouts are unchanged, and so are kernels that need shared memory for other operations (conversions, reductions,
-scans, products). Requires `strip-mine-tiles`, which marks the loads and has proven that no store clobbers them, and
+scans, dots). Requires `strip-mine-tiles`, which marks the loads and has proven that no store clobbers them, and
 `assign-layouts`. Runs after `licm` and before `partition-loops`.
 """
 

@@ -2,7 +2,7 @@
 
 Buffers are allocated for the whole program. A buffer that each iteration of a loop writes before it reads is live for a
 part of the iteration only, and so are the stages of an inner loop's pipeline. This pass puts a `gpu.local_dealloc` in
-front of the barrier after the last use (behind a loop it may insert one); buffers with disjoint lifetimes then have the same place
+front of the barrier after the last use (after a loop it may insert one); buffers with disjoint lifetimes then have the same place
 (`analysis/shared_allocation.py`), and more CTAs are resident on an SM.
 
     Change:
@@ -75,7 +75,7 @@ class DeallocateShared(Pass):
 
 def _deallocate(function: FuncOp, target: TargetInfo) -> None:
     """Deallocate in nested blocks if that lets more CTAs be resident: at the barriers that are there, or if that lets
-    even more, also at new ones behind loops."""
+    even more, also at new ones after loops."""
     block = function.body.block
     buffers: list[SSAValue] = [
         op.result for op in function.walk() if isinstance(op, gpu.LocalAllocOp)
@@ -116,7 +116,7 @@ def _only_pure_ops_between(op: Operation, barrier: Operation | None) -> bool:
 
 
 def _insert_deallocs(function: FuncOp, ends: dict[SSAValue, Operation]) -> None:
-    """Deallocate buffers at barriers or behind loops, instead of in the function's block."""
+    """Deallocate buffers at barriers or after loops, instead of in the function's block."""
     for op in list(function.walk()):
         if isinstance(op, gpu.LocalDeallocOp) and not ends.keys().isdisjoint(op.buffers):
             rest = [buffer for buffer in op.buffers if buffer not in ends]

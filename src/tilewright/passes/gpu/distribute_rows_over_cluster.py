@@ -74,7 +74,7 @@ _ALLOWED = (
     tile.AssumeOp, tile.ClaimOp, arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
     func.ReturnOp,
 )  # fmt: skip
-"""Operations, beside element-wise ones, that every CTA does on its slice, or all do alike."""
+"""Operations, besides element-wise ones, that every CTA does on its slice, or all do alike."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class DistributeRowsOverCluster(Pass):
         return ctas if self._holds(words, ctas) else 1
 
     def _ctas_per_sm(self, words: int, ctas: int) -> int:
-        """CTAs that share the registers of an SM, if ptxas makes do with few beside those of the row."""
+        """CTAs that share the registers of an SM, if ptxas needs few besides those of the row."""
         threads = self.warps_per_cta * _LANES
         registers = -(-words // (ctas * threads)) + _FEW_OTHER_REGISTERS
         return max(1, PARTITIONS * REGISTERS_PER_PARTITION // (registers * threads))

@@ -7,7 +7,7 @@ store, and the hardware clips it at the end of the array, which replaces the mas
 The tile passes through shared memory as epilogue subtiles where possible: panels of its columns, each computed (element-wise epilogue
 operations are applied to the subtile alone), written, and stored while the next is computed. After a program's last dot
 all subtiles fit into the memory of the operands. In a loop over tiles, whose next operands occupy that memory, the tile is
-staged whole if it fits next to enough stages of the pipeline, else as subtiles that take turns: one is written when the
+staged whole if it fits next to enough stages of the pipeline, else as subtiles that alternate: one is written when the
 store that reads its slot has been waited for.
 
     Before:
@@ -340,7 +340,7 @@ class _Storer:
             self._wait(loop, complete=UnitAttr())
 
     def _wait_if_rows_overlap(self) -> None:
-        """Tiles beside each other are disjoint where no row reaches the next one; else their stores have an order."""
+        """Neighboring tiles are disjoint where no row reaches the next one; else their stores have an order."""
         emitter, tma_tile = Emitter(self.op), self.store.tma_tile
         extent, pitch = (scalar_of(p, self.op) for p in (tma_tile.extents[0], tma_tile.pitches[0]))
         overlap = emitter.compare("slt", pitch, extent)

@@ -4,7 +4,7 @@ A program that is a loop of two independent iterations (`tile.parallel_iteration
 `tma_multicast`, or `tl.range(2, parallel_iterations=True)`) runs on a cluster of two CTAs. Their
 producer warps issue the same TMA loads in the same order, and a tile whose coordinates do not depend on the iteration
 is the same in both: each CTA loads half of it and multicasts it to both. That halves the L2 traffic, which limits
-products whose rows start inside 128-byte lines: each row of a tile then touches one more line.
+matmuls whose rows start inside 128-byte lines: each row of a tile then touches one more line.
 
     Change:
         - func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) {

@@ -83,7 +83,7 @@ class _Limit:
     step: int
     extent: int
     range_checked: SSAValue | None = None
-    """The narrower integer that it is an extension of, if that may wrap on its way through the loop."""
+    """The narrower integer that it is an extension of, if that may wrap in the loop."""
 
 
 def _limits(loop: scf.ForOp) -> list[_Limit]:

@@ -165,11 +165,11 @@ class Pipeliner:
             or not isinstance(first, gpu.WgmmaOp)
             or first.instruction.data == SHARED_FMA
         )
-        """Whether a product is over when it has been made: there is nothing to wait for."""
+        """Whether an MMA is over when it has been made: there is nothing to wait for."""
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, room) else 0
         self.stages = min(stages + self.lag, fits)
         self.late = False
-        """Whether copies follow the product, which then costs no stage."""
+        """Whether copies follow the MMA, which then costs no stage."""
         self.function, self.options, self.target = function, options, target
 
     @staticmethod

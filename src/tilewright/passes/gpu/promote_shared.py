@@ -8,7 +8,7 @@ which a loop computes operands elementwise are copied to separate buffers and re
 so that `pipeline-loads` can issue them ahead. Dots that accumulate onto each other share waits and barriers.
 
 A left operand that is computed from a 16-bit accumulator (the probabilities of attention) or from elements loaded
-in the fragment's layout (the terms of a split product) stays in registers (`analysis/register_operands.py`); a
+in the fragment's layout (the terms of a split dot) stays in registers (`analysis/register_operands.py`); a
 loop-invariant operand is stored to its buffer before the loop. Buffers used in one loop only are deallocated
 after it.
 
@@ -252,7 +252,7 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
     tiles = {value for dot in dots if reads_shared(dot) for value in (dot.lhs, dot.rhs)}
     tiles |= {load.result for loads, _ in groups for load in loads}
-    if alone:  # other products of registers take no shared memory for what is not loaded
+    if alone:  # other dots of registers take no shared memory for what is not loaded
         others = [load for dot in dots if not reads_shared(dot) for load in staged_loads(dot)[0]]
         tiles |= {load.result for load in others if len(tile.shape_of(load.result)) == 2}
     stages = 1 if alone else 2
@@ -412,7 +412,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
 
 
 def _barrier_behind(op: Operation) -> None:
-    """Ensure that reads for a product have completed when the next copies are issued."""
+    """Ensure that reads for a dot have completed when the next copies are issued."""
     following = op.next_op
     if following is not None and not isinstance(following, gpu.BarrierOp):
         insert_before(gpu.BarrierOp.create(location=op.location), following)

@@ -2,7 +2,7 @@
 
 `num_warps` is the author's guess at how many threads share the work. Where tiles are small, many of
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
-reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.num_warps` until every thread
+reduction, and keep other programs off the SM. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
 warps, which keep an SM's schedulers busy without help, need twice that. Where accesses take fewer elements at once on
 average (gathers, strides), every thread has as many as those take. In a recurrence of independent elements every

@@ -1,8 +1,8 @@
 """`rematerialize-across-reductions`: hold rows in their narrowest type across reductions, and recompute the rest.
 
-A program that needs a row again behind a reduction (softmax, a norm) holds it in registers meanwhile, as what it last
+A program that needs a row again after a reduction (softmax, a norm) holds it in registers meanwhile, as what it last
 computed of it: in fp32, where the row was loaded in bf16. This pass finds, for each reduction, the tiles of fewest
-bytes from which everything needed behind it can be computed, and computes that again there. In half the registers
+bytes from which everything needed after it can be computed, and computes that again there. In half the registers
 twice as many bytes are in flight, or twice as long a row stays with one CTA.
 
     Change:
@@ -24,14 +24,14 @@ twice as many bytes are in flight, or twice as long a row stays with one CTA.
             func.return
           }
 
-The tiles are a minimum cut of the graph from loads to uses behind the reduction; among cuts of one weight the one
+The tiles are a minimum cut of the graph from loads to uses after the reduction; among cuts of one weight the one
 that recomputes least, so that programs in fp32 stay as they are. `tile.optimization_barrier` keeps LLVM and `ptxas`
 from joining the two computations again.
 
 Cost model: it pays where fewer CTAs hold the row then, of `words_per_cta` registers each (`distribute-rows-over-cluster`):
 cross entropy of 65536 columns in bf16 reached 0.78 of a copy's rate in four CTAs and 0.87 in two. Where as many do,
 the instructions are more (layer norm of 16384 columns: 0.92 without, 0.76 with a third more). Programs that load
-weights behind a reduction, in the registers that would be free, stay as they are, and so do
+weights after a reduction, in the registers that would be free, stay as they are, and so do
 reductions where less than `min_saving` percent of the bytes would go, or an element would take more than
 `max_instructions` again. Only pure element-wise operations are repeated, never loads. Legality: nothing else
 changes; a recomputed value has the bits that it had.
@@ -84,7 +84,7 @@ class RematerializeAcrossReductions(Pass):
     min_saving: int = 25
     """Percent of the bytes that wait for a reduction, below which they stay as they are."""
     max_instructions: int = 12
-    """Instructions per element that are repeated behind one reduction."""
+    """Instructions per element that are repeated after one reduction."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.CLUSTERS):
@@ -146,7 +146,7 @@ class _Cut:
         )
 
     def _is_held(self, value: SSAValue) -> bool:
-        """Whether a tile is used behind the reduction, and takes registers."""
+        """Whether a tile is used after the reduction, and takes registers."""
         if not tile.is_tile(value) or is_free(value):
             return False
         return any(self.order[outermost_in(self.block, u.operation)] > self.at for u in value.uses)
@@ -181,7 +181,7 @@ class _Cut:
         return sorted(found, key=lambda op: self.order[op])
 
     def recompute(self, number: int) -> None:
-        """Compute what is needed behind the reduction from barriers of `self.held`, in front of its first use there."""
+        """Compute what is needed after the reduction from barriers of `self.held`, in front of its first use there."""
         users = [outermost_in(self.block, use.operation) for v in self.needed for use in v.uses]
         behind = [op for op in users if self.order[op] > self.at]
         anchor = min(behind, key=lambda op: self.order[op])

@@ -1,4 +1,4 @@
-"""`schedule-loops`: issue copies and products of a loop ahead of their iteration, by a producer warp and a rotation.
+"""`schedule-loops`: issue copies and MMAs of a loop ahead of their iteration, by a producer warp and a rotation.
 
 `promote-shared` leaves loops in which each step completes before the next one starts. This pass removes that
 synchronization, chooses an order and an iteration shift for every step with a cost model, and inserts the

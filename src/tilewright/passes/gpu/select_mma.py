@@ -59,7 +59,7 @@ class SelectMma(Pass):
         "promote-shared": {"wgmma": False}
     }
     wgmma: bool = True
-    """Choose products that read shared memory: `wgmma` where the target has it, `fma.f32`."""
+    """Choose dots that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):

@@ -3,8 +3,8 @@
 `wgmma` reads tf32 from shared memory only if it is K-major; a row-major B and a column-major A are MN-major.
 Transposing such a tile in shared memory reads and writes it once more. The instruction's left operand, however,
 may come from registers (RS), in any major order: threads load A column by column as stored; for B, the transposed
-product `(A @ B)^T = B^T @ A^T` has it as the left operand. That saves the writes of the transposition, a third of
-the shared-memory traffic of a 128 x 256 x 32 product (ADR 10).
+dot `(A @ B)^T = B^T @ A^T` has it as the left operand. That saves the writes of the transposition, a third of
+the shared-memory traffic of a 128 x 256 x 32 dot (ADR 10).
 
 Appends `.rs` or `.rs.swap_ab` to the instruction of a dot if both operands are loaded for this dot only and one is
 MN-major. If both are, the larger one passes through registers and the other is transposed.
@@ -79,14 +79,14 @@ def _through(op: tile.DotOp) -> WgmmaInstruction | None:
     order = {(0, 0): "a", (1, 1): "b", (0, 1): "ab" if m >= n else "ba"}[dims[0], dims[1]]  # type: ignore[index]
     for operand in order:
         found, warps = replace(instruction, through=operand), warps_around(op)
-        product = partition_wgmma(found, m, n, warps)
-        if product is not None and product.k_steps_per_batch(max_registers_per_thread(warps)):
+        partition = partition_wgmma(found, m, n, warps)
+        if partition is not None and partition.k_steps_per_batch(max_registers_per_thread(warps)):
             return found
     return None
 
 
 def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
-    """The dimension along which an operand lies in memory, of one that is loaded for the product alone."""
+    """The dimension along which an operand lies in memory, of one that is loaded for the dot alone."""
     load = value.owner
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None

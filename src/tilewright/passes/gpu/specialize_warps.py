@@ -1,6 +1,6 @@
 """`specialize-warps`: split a pipelined loop into a producer warp (TMA loads) and consumer warps (MMAs).
 
-In a pipelined loop whose warps both copy and multiply, each product waits until a warp has issued the next
+In a pipelined loop whose warps both copy and multiply, each MMA waits until a warp has issued the next
 copies. Here one additional warp runs ahead and issues the TMA loads of an iteration as soon as their stage is
 free; the program's warps only wait for stages, multiply and release stages. Two arrays of mbarriers, "full" and
 "empty" with one each per stage, replace the CTA barrier:
@@ -8,7 +8,7 @@ free; the program's warps only wait for stages, multiply and release stages. Two
     for i:                            producer warp:              consumer warps:
       copy -> buffer                    for i:                      for i:
       commit, wait 0, barrier     ->      wait until stage i % S      wait for stage i % S
-      multiply, wait 0, barrier           is released               multiply it; wait for product i-1
+      multiply, wait 0, barrier           is released               multiply it; wait for MMA i-1
                                           TMA loads of iteration i    release the stage of i-1
                                                                     wait 0
 
@@ -117,12 +117,12 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
         _Specializer(loop, pattern, function, stages, options, target).divide(around, first)
 
 
-def _has_room(product: Operation, warps: int) -> bool:
+def _has_room(mma: Operation, warps: int) -> bool:
     """Whether an RS operand fits into registers besides the accumulator, with one additional warp."""
-    if not isinstance(product, gpu.WgmmaOp) or product.instruction.data == SHARED_FMA:
+    if not isinstance(mma, gpu.WgmmaOp) or mma.instruction.data == SHARED_FMA:
         return True
-    instruction = parse_wgmma(product.instruction.data)
-    m, n = tile.shape_of(product.result)
+    instruction = parse_wgmma(mma.instruction.data)
+    m, n = tile.shape_of(mma.result)
     found = partition_wgmma(instruction, m, n, warps)
     return not instruction.through or (
         found is not None and found.k_steps_per_batch(max_registers_per_thread(warps + 1)) > 0
@@ -295,7 +295,7 @@ class _Specializer(Pipeliner):
         inits = [constant(0, loop), *self.state.values]
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
         multiply, done = pattern.readers[0], pattern.done
-        last: Any = pattern.last_barrier  # a product that runs on its own has one
+        last: Any = pattern.last_barrier  # an MMA that runs on its own has one
         barrier = multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None

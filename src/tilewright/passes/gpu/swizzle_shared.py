@@ -1,7 +1,7 @@
 """`swizzle-shared`: choose swizzles of shared-memory buffers that avoid bank conflicts.
 
 Lines of a tile are a multiple of 128 bytes apart more often than not, so the lines of one column are in
-the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 8 turns. Two ways out:
+the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 8 passes. Two remedies:
 
 - `swizzle`: lines are cut into panels of 128, 64 or 32 bytes, in which 16-byte chunks are exchanged by
   bits of the line's number. It costs no memory, and `wgmma` and the tensor memory accelerator do it too.
@@ -95,16 +95,16 @@ def _stretch(buffer: SSAValue) -> int:
             found.append(_stretch(op.result))
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
-            product = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_around(op))
-            if product is None or product.swap_ab:
+            partition = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_around(op))
+            if partition is None or partition.swap_ab:
                 continue
             if gpu.shared_layout_of(buffer).major_dim == 1:
-                found.append(n // product.groups.columns)
+                found.append(n // partition.groups.columns)
     return min(filter(None, found), default=0)
 
 
 def _ends(buffer: SSAValue, dim: int) -> bool:
-    """Whether only `wgmma` and copies use a buffer, and what is copied comes from lines that go on behind
+    """Whether only `wgmma` and copies use a buffer, and what is copied comes from rows that go on after
     the tile, up to an end (a limit, as masks give): a panel may then bring more of them."""
     operations = buffer_users(buffer)
     copies = [op for op in operations if isinstance(op, gpu.AsyncCopyOp)]

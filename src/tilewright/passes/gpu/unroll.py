@@ -9,8 +9,8 @@
           func.return
         }
 
-What threads do together (barriers, products on tensor cores) keeps a loop as it is; the instructions of one
-tile product are always written out (arXiv 2108.13191, section 3.4, unrolls them). Relies on nothing.
+What threads do together (barriers, MMAs on tensor cores) keeps a loop as it is; the instructions of one
+tile MMA are always written out (arXiv 2108.13191, section 3.4, unrolls them). Relies on nothing.
 Guarantees: the function's attribute `gpu.unroll`, which code generation hands to LLVM. Switched off, loops
 stay loops.
 """

@@ -20,7 +20,7 @@ elements are active, and its elements one by one otherwise. Of stores to address
         }
 
 Relies on `assign-layouts`; what is proven comes from `raise-access`. Switched off, elements move one by
-one, and asynchronous copies, which have no narrower form, by 4 bytes. Boxes of the tensor memory
+one, and asynchronous copies, which have no narrower form, by 4 bytes. TMA tiles of the tensor memory
 accelerator and `ldmatrix` have widths of their own.
 """
 

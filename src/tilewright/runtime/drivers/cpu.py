@@ -119,7 +119,7 @@ class CpuDriver:
         self._state.scratch_key = key.value
 
     def _spin_turns(self) -> int:
-        """How many turns of the native spin loop take `SPIN_NS`."""
+        """How many iterations of the native spin loop take `SPIN_NS`."""
         spin = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(self._native["tw_spin"])
         best = float("inf")
         for _ in range(3):

@@ -102,7 +102,7 @@ class Signals:
 
     @contextlib.contextmanager
     def ending(self, number: int) -> Generator[None]:
-        """End the process by a signal behind the `with`, as it would have without our handler: faulthandler may
+        """End the process by a signal after the `with`, as it would have without our handler: faulthandler may
         say more. What fails inside does not matter, nor what hangs: memory may be damaged.
         """
         with contextlib.suppress(ValueError):  # not the main thread

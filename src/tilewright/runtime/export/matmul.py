@@ -41,10 +41,10 @@ def export_matmul(
     config: MatmulConfig | None = None,
     aligned: bool = True,
 ) -> Exported:
-    """Write a product as a C header and an object file (CPU) or a C file (GPU) into `folder`.
+    """Write a matmul as a C header and an object file (CPU) or a C file (GPU) into `folder`.
 
     The C function takes any sizes, and its parameters do not depend on tiles. `sizes` and `batch` say for which
-    M, N, K and how many products the tiles are chosen, unless `config` gives them. Where K is split, or
+    M, N, K and how many matmuls the tiles are chosen, unless `config` gives them. Where K is split, or
     operands are packed once for all programs, the function allocates what its kernels hand on to each other,
     and launches them in order.
 

@@ -1,4 +1,4 @@
-"""Whether a product's result shares memory with what the product reads.
+"""Whether a matmul's result shares memory with what the matmul reads.
 
 Programs write tiles of the result while others still read operands, so sharing gives garbage. An addend or an
 array of an epilogue that is the result itself, element by element, is read before it is written, by the

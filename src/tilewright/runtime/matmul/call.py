@@ -1,4 +1,4 @@
-"""`matmul`: products of NumPy arrays and torch tensors by generated programs.
+"""`matmul`: matmuls of NumPy arrays and torch tensors by generated programs.
 
 The first call with a class of arguments (shapes, strides, dtypes, epilogue) works out the contraction,
 chooses a configuration and compiles; a plan is kept, so that the next call binds arrays and launches.
@@ -77,7 +77,7 @@ def matmul(
         trans_a, trans_b: exchange the last two axes first.
         batch: how many batch axes there must be (checked).
         alpha, beta, c: see above; `c` broadcasts to the result.
-        precision: of fp32 products: "ieee" (the default), or "tf32" for tensor cores.
+        precision: of fp32 matmuls: "ieee" (the default), or "tf32" for tensor cores.
         config: a `MatmulConfig`; otherwise the model chooses.
 
     Returns `out`, or the new array. Raises LaunchError for invalid arguments, CompilationError
@@ -192,7 +192,7 @@ def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], An
 
 
 def _zero_operands(like: Any, m: int, n: int, kind: dtype) -> Callable[[Any], tuple[Any, Any]]:
-    """Zeros with K = 1, for products with K = 0."""
+    """Zeros with K = 1, for matmuls with K = 0."""
     left, right = _maker(like, (m, 1), kind), _maker(like, (1, n), kind)
 
     def make(a: Any) -> tuple[Any, Any]:

@@ -237,7 +237,7 @@ def _packed(shape: Sequence[int], kind: dtypes.dtype) -> Any:
 
 
 def from_mlir(source: str | Path, function: str | None = None) -> Described:
-    """A contraction from MLIR text or a `.mlir` file: `linalg` products or `affine.for` loops.
+    """A contraction from MLIR text or a `.mlir` file: `linalg` matmuls or `affine.for` loops.
 
     `function` names one of several. Raises CompilationError with line and column for invalid MLIR
     and for functions that are not contractions.

@@ -108,7 +108,7 @@ class Panels:
     packed: dtype
 
     def make(self) -> tuple[Any, Any]:
-        """The same memory, as the packing program and as the product sees it."""
+        """The same memory, as the packing program and as the matmul sees it."""
         read = workspace(self.role, self.count, self.packed)
         if self.stored == self.packed:
             return read, read

@@ -76,7 +76,7 @@ def overflows(a: i64, b: i64) -> i1:
 
 
 def pause() -> None:
-    """One turn of a loop that waits."""
+    """One iteration of a spin loop."""
 
 
 def volatile(place: Any) -> Any:

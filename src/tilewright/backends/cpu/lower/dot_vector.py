@@ -126,13 +126,13 @@ class _VectorKernel:
             for r in range(rows)
             for v in range(plan.micro.vectors)
         ]
-        sums = [load(b, p, vector, shape.acc_vector) for p in places]
+        accumulators = [load(b, p, vector, shape.acc_vector) for p in places]
         if correction is not None:
             columns = [
                 load(b, at(b, correction, v * shape.acc_vector), vector, shape.acc_vector)
                 for v in range(plan.micro.vectors)
             ]
-            sums = [b.sub(s, columns[n % len(columns)]) for n, s in enumerate(sums)]
+            accumulators = [b.sub(s, columns[n % len(columns)]) for n, s in enumerate(accumulators)]
         steps = plan.k // shape.group
         unroll = min(plan.micro.unroll, steps) or 1
         trips = steps // unroll
@@ -149,19 +149,21 @@ class _VectorKernel:
                     *values,
                 ]
 
-            a, panel, *sums = counted_loop(b, 0, trips, 1, trip, [a, panel, *sums])
+            a, panel, *accumulators = counted_loop(b, 0, trips, 1, trip, [a, panel, *accumulators])
         else:
             trips = 0
             self.fetcher.emit(number, i64(0), 1)
         for u in range(steps - trips * unroll):
-            sums = self.step(rows, a, panel, u, sums)
+            accumulators = self.step(rows, a, panel, u, accumulators)
         if plan.k % shape.group:
-            sums = self.step(rows, a, panel, steps - trips * unroll, sums, partial=True)
-        for place, value in zip(places, sums, strict=True):
+            accumulators = self.step(
+                rows, a, panel, steps - trips * unroll, accumulators, partial=True
+            )
+        for place, value in zip(places, accumulators, strict=True):
             b.store(value, place, align=shape.acc_vector)
 
     def step(
-        self, rows: int, a: Value, panel: Value, u: int, sums: list[Value],
+        self, rows: int, a: Value, panel: Value, u: int, accumulators: list[Value],
         partial: bool = False,
     ) -> list[Value]:  # fmt: skip
         """Accumulate step `u` from the given addresses. `partial`: the last group of rows is incomplete."""
@@ -182,7 +184,7 @@ class _VectorKernel:
             place = at(b, a, r * shape.a_row + u * shape.group * shape.a_element)
             factor = self.factor(place, partial)
             result += [
-                self.product(sums[r * plan.micro.vectors + v], factor, width[v])
+                self.product(accumulators[r * plan.micro.vectors + v], factor, width[v])
                 for v in range(plan.micro.vectors)
             ]
         return result

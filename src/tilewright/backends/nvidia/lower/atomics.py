@@ -49,7 +49,7 @@ def _scope(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
 
 @contextmanager
 def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Generator[str]:
-    """The qualifiers for the instructions of a tile: one fence in front of all releases, one behind all
+    """The qualifiers for the instructions of a tile: one fence before all releases, one after all
     acquires, and each is relaxed (PTX ISA, memory consistency model: release and acquire patterns).
 
     A fence costs as much as hundreds of instructions, and every `atom.acq_rel` holds two. Nothing is acquired
@@ -96,7 +96,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     """A load through pointers. What a volatile one finds is the same in all threads that hold an element.
 
     Other programs may write between the loads of two warps: a loop that ends by such a value would end
-    in one of them only, and the others would wait at its next barrier for ever.
+    in one of them only, and the others would wait at its next barrier forever.
     """
     if not is_volatile(op) or gen.warps == 1:
         memory.lower_load(gen, op)

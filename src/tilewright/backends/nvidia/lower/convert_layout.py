@@ -2,7 +2,7 @@
 
 A tile goes through scratch space as in `scratch_tiles`, as it is or with its dimensions exchanged, and where threads
 hold it as fragments of tensor cores by 8x8 matrices (`matrix_access`). A conversion of a tile too large for the target
-does that several times, with as many of its rows as there is room for.
+does that several times, with as many of its rows as fit.
 """
 
 from __future__ import annotations

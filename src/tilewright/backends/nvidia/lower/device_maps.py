@@ -36,7 +36,7 @@ _ALIGNMENT, _LONGEST_PITCH = 16, 1 << 40
 """Alignment of addresses and pitches in bytes; exclusive upper limit of pitches (`cuTensorMapEncodeTiled`)."""
 _FLAG = 4
 _FLAGS_TOGETHER = BYTES // _FLAG
-"""Number of flags per map size; keeps the maps behind the flags aligned."""
+"""Number of flags per map size; keeps the maps after the flags aligned."""
 
 
 class DeviceMaps:

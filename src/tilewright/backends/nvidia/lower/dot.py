@@ -54,7 +54,7 @@ def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
 
 
 def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: MmaInstruction) -> None:
-    """All products of one step of k, then the next: neighbours in time are independent. What has to
+    """All MMAs of one step of k, then the next: neighbours in time are independent. What has to
     be read from memory is read a step ahead."""
     left = fragments_of(gen, op.lhs, instruction, rows=True)
     right = fragments_of(gen, op.rhs, instruction, rows=False)
@@ -76,10 +76,10 @@ def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: MmaInstruction) 
                 if right.in_memory:
                     right.at(batch, n, ahead)
         for batch, m, n, registers in blocks:
-            sums = [parts[r] for r in registers]
+            accumulators = [parts[r] for r in registers]
             a, b = left.at(batch, m, k), right.at(batch, n, k)
-            sums = _multiply(gen, instruction, a, b, sums, half)
-            for r, value in zip(registers, sums, strict=True):
+            accumulators = _multiply(gen, instruction, a, b, accumulators, half)
+            for r, value in zip(registers, accumulators, strict=True):
                 parts[r] = value
     gen.bind(op.result, parts)
 
@@ -89,31 +89,35 @@ def _multiply(
     instruction: MmaInstruction,
     a: list[Value],
     b: list[Value],
-    sums: list[Value],
+    accumulators: list[Value],
     half: bool,
 ) -> list[Value]:
     """One `mma.sync`: sums + a @ b."""
     shape, kind, *other = instruction.name.removesuffix(PAIRS).split(".")
     if kind == "f64":
         text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
-        return _emit(gen, text, a, b, sums, ("d", "d"))
+        return _emit(gen, text, a, b, accumulators, ("d", "d"))
     if half:
-        packed = [joined([storage(gen, v, f16) for v in sums[i : i + 2]], gen.builder)
+        packed = [joined([storage(gen, v, f16) for v in accumulators[i : i + 2]], gen.builder)
                   for i in (0, 2)]  # fmt: skip
         text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
         made = _emit(gen, text, a, b, packed, ("r", "r"))
         return [v for word in made for v in halves(gen, word)]
     if kind in _FLOAT8 and not gen.target.has(Feature.FLOAT8_MMA_SYNC):
-        return _multiply_as_half(gen, (kind, (*other, kind)[0]), a, b, sums)
+        return _multiply_as_half(gen, (kind, (*other, kind)[0]), a, b, accumulators)
     acc = "s32" if kind in ("s8", "u8") else "f32"
     text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{(*other, kind)[0]}.{acc}"
-    return _emit(gen, text, a, b, sums, ("r", "r" if acc == "s32" else "f"))
+    return _emit(gen, text, a, b, accumulators, ("r", "r" if acc == "s32" else "f"))
 
 
 def _multiply_as_half(
-    gen: KernelCodegen, kinds: tuple[str, str], a: list[Value], b: list[Value], sums: list[Value]
+    gen: KernelCodegen,
+    kinds: tuple[str, str],
+    a: list[Value],
+    b: list[Value],
+    accumulators: list[Value],
 ) -> list[Value]:
-    """A product of 8-bit floats as two of fp16 (exact): the first of the lower halves of all registers, whose elements
+    """An MMA of 8-bit floats as two of fp16 (exact): the first of the lower halves of all registers, whose elements
     are the same of k in both operands, the second of the upper halves."""
     pairs = [
         [[_half_of_word(gen, word, kind, part) for word in words] for part in range(2)]
@@ -121,8 +125,8 @@ def _multiply_as_half(
     ]
     for left, right in zip(*pairs, strict=True):
         text = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-        sums = _emit(gen, text, left, right, sums, ("r", "f"))
-    return sums
+        accumulators = _emit(gen, text, left, right, accumulators, ("r", "f"))
+    return accumulators
 
 
 def _half_of_word(gen: KernelCodegen, word: Value, kind: str, part: int) -> Value:
@@ -181,9 +185,15 @@ def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
     gen.barrier()
     b = gen.builder
     layout, acc = gen.layout(op.result), tile.element_of(op.acc)
-    sums = [_widened(gen, v, acc, acc) for v in gen.parts(op.acc)]
+    accumulators = [_widened(gen, v, acc, acc) for v in gen.parts(op.acc)]
     results = counted_loop(
-        b, 0, a.shape[-1], 1, lambda k, v: _step(gen, layout, (a, b_tile), acc, k, v), sums, I32
+        b,
+        0,
+        a.shape[-1],
+        1,
+        lambda k, v: _step(gen, layout, (a, b_tile), acc, k, v),
+        accumulators,
+        I32,
     )
     gen.bind(op.result, [_narrowed(gen, v, acc) for v in results])
 
@@ -194,9 +204,9 @@ def _step(
     tiles: tuple[SharedTile, SharedTile],
     acc: Attribute,
     k: Value,
-    sums: list[Value],
+    accumulators: list[Value],
 ) -> list[Value]:
-    """Add the products at one k."""
+    """Add the MMAs at one k."""
     b = gen.builder
     loaded: dict[tuple[int, Vector], Value] = {}
 
@@ -215,10 +225,10 @@ def _step(
         outer = offset[:-2]
         x = operand(0, (*outer, offset[-2]), [*batch, m, k])
         y = operand(1, (*outer, offset[-1]), [*batch, k, n])
-        if isinstance(sums[r].type, ir.IntType):
-            result.append(b.add(sums[r], b.mul(x, y)))
+        if isinstance(accumulators[r].type, ir.IntType):
+            result.append(b.add(accumulators[r], b.mul(x, y)))
         else:
-            result.append(gen.math.intrinsic(b, "fma", x, y, sums[r]))
+            result.append(gen.math.intrinsic(b, "fma", x, y, accumulators[r]))
     return result
 
 

@@ -1,4 +1,4 @@
-"""Lower fp32 products without tensor cores (SIMT): a register tile per thread, operands in shared memory.
+"""Lower fp32 MMAs without tensor cores (SIMT): a register tile per thread, operands in shared memory.
 
 For every four elements along k, a thread loads its rows of A and columns of B with 16-byte accesses and computes
 their outer product; eight elements are unrolled inside a loop over k. With swizzled rows, the swizzled address
@@ -34,7 +34,7 @@ _MAX_FMAS_PER_STEP = 1024
 
 
 def is_shared_fma(value: SSAValue) -> bool:
-    """Whether a layout is the accumulator of a product without tensor cores."""
+    """Whether a layout is the accumulator of an MMA without tensor cores."""
     op = value.owner
     return isinstance(op, gpu.WgmmaOp) and op.instruction.data == SHARED_FMA
 
@@ -44,10 +44,10 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
     layout, b = gen.layout(op.result), gen.builder
     left = _Operand(gen, op.lhs, op.lhs_stage, layout, 0)
     right = _Operand(gen, op.rhs, op.rhs_stage, layout, 1)
-    sums, extent = list(gen.parts(op.acc)), left.shared.columns
+    accumulators, extent = list(gen.parts(op.acc)), left.shared.columns
     step = (
         2 * _STEP
-        if 2 * _STEP * len(sums) <= _MAX_FMAS_PER_STEP and extent % (2 * _STEP) == 0
+        if 2 * _STEP * len(accumulators) <= _MAX_FMAS_PER_STEP and extent % (2 * _STEP) == 0
         else _STEP
     )
 
@@ -56,7 +56,7 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         right.go_to(k)
         return _steps(gen, layout, left, right, min(step, extent), values)
 
-    made = counted_loop(b, 0, extent, step, multiply, sums, I32)
+    made = counted_loop(b, 0, extent, step, multiply, accumulators, I32)
     gen.bind(op.result, made)
 
 
@@ -66,7 +66,7 @@ def _steps(
     left: _Operand,
     right: _Operand,
     count: int,
-    sums: list[Value],
+    accumulators: list[Value],
 ) -> list[Value]:
     """The multiply-adds of `count` elements of k from where both operands are."""
     places = layout.register_offsets
@@ -75,21 +75,23 @@ def _steps(
         a, b = left.read(steps), right.read(steps)
         for k in steps:
             for r, (m, n) in enumerate(places):
-                sums[r] = gen.math.intrinsic(gen.builder, "fma", a[m, k], b[n, k], sums[r])
-    return sums
+                accumulators[r] = gen.math.intrinsic(
+                    gen.builder, "fma", a[m, k], b[n, k], accumulators[r]
+                )
+    return accumulators
 
 
 class _Operand:
     """A thread's part of one operand: the rows of A or columns of B of its accumulator."""
 
     def __init__(
-        self, gen: KernelCodegen, buffer: SSAValue, slot: SSAValue, sums: Layout, dim: int
+        self, gen: KernelCodegen, buffer: SSAValue, slot: SSAValue, accumulators: Layout, dim: int
     ) -> None:
         self.gen, self.dim = gen, dim
         self.shared: SharedLayout = gpu.shared_layout_of(buffer)
         self.by_k = self.shared.major_dim == 1 - dim
-        self.lines = sorted({offset[dim] for offset in sums.register_offsets})
-        self.thread = gen.threads.coordinate(sums, dim)
+        self.lines = sorted({offset[dim] for offset in accumulators.register_offsets})
+        self.thread = gen.threads.coordinate(accumulators, dim)
         self.width = max(SWIZZLE_ATOM_BYTES, self.shared.swizzle_bytes)
         self.first = gen.builder.add(stage_address(gen, buffer, slot), self._thread_bytes())
         self.key = self._thread_key()

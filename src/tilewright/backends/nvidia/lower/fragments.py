@@ -71,7 +71,7 @@ def fragments_of(
 
 
 def read_when_needed(op: gpu.LocalLoadOp) -> bool:
-    """Whether the product that uses a stage reads it itself: nothing happens in between."""
+    """Whether the MMA that uses a stage reads it itself: nothing happens in between."""
     uses = list(op.result.uses)
     user = uses[0].operation if len(uses) == 1 else None
     if not isinstance(user, tile.DotOp) or user.parent is not op.parent:

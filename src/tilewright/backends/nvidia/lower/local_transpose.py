@@ -1,9 +1,9 @@
-"""A tile in shared memory turned: from lines along one dimension to lines along the other.
+"""A tile transposed in shared memory: from rows along one dimension to rows along the other.
 
 Words: a lane reads one of each of 4 lines, 32 lanes side by side, and writes them as a 16-byte chunk of a
-turned line. Bytes: a warp takes blocks of 32 lines (k) by 16 bytes; `ldmatrix.trans` hands out pairs of bytes,
+transposed row. Bytes: a warp takes blocks of 32 lines (k) by 16 bytes; `ldmatrix.trans` hands out pairs of bytes,
 two lines of each to a register, byte permutations make words of 4 consecutive k, and `stmatrix` writes those as
-16-byte chunks of the turned lines. Which line is which row of a matrix, and which of two bytes goes into which
+16-byte chunks of the transposed rows. Which line is which row of a matrix, and which of two bytes goes into which
 matrix, is chosen so that the 8 rows of every matrix meet different banks on either side.
 """
 

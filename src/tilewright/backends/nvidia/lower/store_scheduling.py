@@ -2,7 +2,7 @@
 
 Operations on tiles are emitted one after another, each for all registers of a thread. What the last of them
 makes would be written when all is made, and the assembler leaves it at that: first arithmetic without
-a store, then stores without arithmetic. Behind an epilogue whose units are busy it pays to have each word written
+a store, then stores without arithmetic. After an epilogue whose units are busy it pays to have each word written
 as soon as it is there.
 """
 
@@ -28,7 +28,7 @@ def sink_to_stores(block: Any, writes: list[Any]) -> None:
 
     `writes`: the last effects of `block`, in order. What a write takes is computed before the write in front of it,
     what is read for it before the one in front of that: the latencies of one lie in the work of another.
-    Nothing moves across anything else that has an effect. Reads pass writes: these go to buffers, which are apart from
+    Nothing moves across anything else that has an effect. Reads pass writes: these go to buffers, which are disjoint from
     where tiles change their layouts.
     """
     instructions = block.instructions

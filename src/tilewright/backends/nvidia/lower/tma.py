@@ -1,4 +1,4 @@
-"""Boxes copied by the tensor memory accelerator, counted by memory barriers (PTX ISA, "mbarrier")."""
+"""Tiles copied by the tensor memory accelerator, counted by memory barriers (PTX ISA, "mbarrier")."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
 
 
 def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
-    """The producer warp does the region and ends; the consumer warps go on behind it.
+    """The producer warp does the region and ends; the consumer warps go on after it.
 
     Where registers are dealt out anew, all warps of a warpgroup execute `setmaxnreg` (PTX ISA); those of the
     producer's that issue nothing end there.
@@ -107,7 +107,7 @@ def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
 
 
 def producer_warps_of(function: FuncOp) -> int:
-    """Warps beside the program's: one, or a warpgroup where registers are dealt out anew."""
+    """Warps in addition to the program's: one, or a warpgroup where registers are redistributed (`setmaxnreg`)."""
     producers = [op for op in function.walk() if isinstance(op, gpu.ProducerWarpOp)]
     split = any(op.consumer_registers is not None for op in producers)
     return _WARPGROUP if split else len(producers)
@@ -239,7 +239,7 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value
     """Address of the tensor map; 0 where the program reaches further than coordinates do, and the box is
     not beyond the end: the hardware then stops it with an illegal address.
 
-    A `trap` would do so too, but not in a loop: with one the assembler takes threads to be apart there
+    A `trap` would do so too, but not in a loop: with one the assembler takes threads to have diverged there
     and has products wait for each other.
     """
     b = gen.builder
@@ -280,7 +280,7 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
     gen.emit_convergent_asm(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
     if _read_by_threads(op.barriers) and not _fenced_anyway(op):
         # What threads have read before must have arrived before the next copies may overwrite it: those
-        # start after the barrier that follows, but do not queue behind the threads' own accesses.
+        # start after the barrier that follows, but do not queue after the threads' own accesses.
         proxy_fence(gen)
 
 
@@ -300,7 +300,7 @@ def _fenced_anyway(op: gpu.MbarrierWaitOp) -> bool:
 
 
 def _read_by_threads(barriers: SSAValue) -> bool:
-    """Whether any thread reads the stages itself (`wgmma` does not, turning ends in a fence, and what passes
+    """Whether any thread reads the stages itself (`wgmma` does not, the transposition ends in a fence, and what passes
     through registers has arrived when the product begins)."""
     copies = [use.operation for use in barriers.uses if isinstance(use.operation, gpu.TmaLoadOp)]
     readers = [use.operation for copy in copies for use in copy.buffer.uses]

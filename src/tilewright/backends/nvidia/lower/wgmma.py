@@ -64,8 +64,8 @@ def apart(gen: KernelCodegen, pairs: list[Value]) -> list[Value]:
     return [value for word in pairs for value in halves(gen, word)]
 
 
-def _bind(gen: KernelCodegen, value: SSAValue, sums: list[Value]) -> None:
-    (gen.pairs if tile.element_of(value) == f16 else gen.values)[value] = sums
+def _bind(gen: KernelCodegen, value: SSAValue, accumulators: list[Value]) -> None:
+    (gen.pairs if tile.element_of(value) == f16 else gen.values)[value] = accumulators
 
 
 def paired_in_loops(function: FuncOp) -> set[SSAValue]:
@@ -102,17 +102,17 @@ class _WgmmaEmitter:
         self.a = None if self.in_registers else gpu.shared_layout_of(op.lhs)
         self.b = gpu.shared_layout_of(op.rhs)
         m, n = tile.shape_of(op.result)
-        product = partition_wgmma(self.instruction, m, n, gen.warps)
-        if product is None:
+        partition = partition_wgmma(self.instruction, m, n, gen.warps)
+        if partition is None:
             raise PassError(
                 f"{self.instruction}: {gen.warps} warps do not share out a {m}x{n} tile",
                 help="let select-mma choose the instruction",
                 location=location_of(op),
             )
-        self.product = product
+        self.partition = partition
         self.layout = gen.layout(op.result)
-        self.rows, self.columns, self.width = _blocks(product.plain)
-        self.sums = _NAMES[str(tile.element_of(op.result))]
+        self.rows, self.columns, self.width = _blocks(partition.plain)
+        self.accumulator_kind = _NAMES[str(tile.element_of(op.result))]
         self._check_majors()
 
     def _check_majors(self) -> None:
@@ -143,7 +143,7 @@ class _WgmmaEmitter:
         steps = range(0, self.b.rows, self.instruction.k)
         if self.instruction.through:
             parts = self._through_registers(parts, list(steps))
-        elif op.max_num_imprecise_acc is not None and self.sums == "f32":
+        elif op.max_num_imprecise_acc is not None and self.accumulator_kind == "f32":
             at_once = max(1, -(-op.max_num_imprecise_acc.value.data // self.instruction.k))
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
@@ -175,7 +175,7 @@ class _WgmmaEmitter:
         are in flight. The same holds at the end, so that the next dot's first batch can be loaded at once. A dot with a single batch
         has no second set of registers, and waits.
         """
-        gen, reader = self.gen, RegisterOperand(self.gen, self.op, self.product)
+        gen, reader = self.gen, RegisterOperand(self.gen, self.op, self.partition)
         portions = reader.portions(steps)
         pending = min(1, len(portions) - 1)
         for i, portion in enumerate(portions):
@@ -199,21 +199,23 @@ class _WgmmaEmitter:
         for row in self.rows:
             for column in self.columns:
                 registers = self._block_registers(row, column)
-                if self.sums == "f16":
+                if self.accumulator_kind == "f16":
                     registers = [r // 2 for r in registers[::2]]
-                sums = [parts[r] for r in registers]
+                accumulators = [parts[r] for r in registers]
                 for i, k in enumerate(steps):
-                    sums = self._one(row, column, k, sums, fresh and i == 0)
-                for r, value in zip(registers, sums, strict=True):
+                    accumulators = self._one(row, column, k, accumulators, fresh and i == 0)
+                for r, value in zip(registers, accumulators, strict=True):
                     parts[r] = value
 
-    def _one(self, row: int, column: int, k: int, sums: list[Value], fresh: bool) -> list[Value]:
+    def _one(
+        self, row: int, column: int, k: int, accumulators: list[Value], fresh: bool
+    ) -> list[Value]:
         """One `wgmma.mma_async` of 64 rows."""
         gen, i = self.gen, self.instruction
-        count = len(sums)
+        count = len(accumulators)
         from_words = self.a is None or bool(i.through)
         left = self.words[row, k] if from_words else [self._at(0, row, k)]
-        right = self._at(0, column, k) if self.product.swap_ab else self._at(1, column, k)
+        right = self._at(0, column, k) if self.partition.swap_ab else self._at(1, column, k)
         operands = [*left, right]
         signs = "" if i.left == "s8" else ", 1, 1"
         turned = [
@@ -225,14 +227,14 @@ class _WgmmaEmitter:
         a = ", ".join(f"${count + j}" for j in range(len(left)))
         a = f"{{{a}}}" if from_words else a
         text = (
-            f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.sums}.{i.left}.{i.right}"
+            f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.accumulator_kind}.{i.left}.{i.right}"
             f" {{{names}}}, {a}, ${count + len(left)}, {int(not fresh)}{signs}{majors};"
         )
         ties = [str(j) for j in range(count)]
         kinds = ["l" if v.type == I64 else "r" for v in operands]
-        constraints = ",".join([*_outputs(sums), *kinds, *ties])
-        kind = gen.registers([v.type for v in sums])
-        made = gen.emit_convergent_asm(text, constraints, kind, [*operands, *sums])
+        constraints = ",".join([*_outputs(accumulators), *kinds, *ties])
+        kind = gen.registers([v.type for v in accumulators])
+        made = gen.emit_convergent_asm(text, constraints, kind, [*operands, *accumulators])
         return [gen.builder.extract_value(made, j) for j in range(count)]
 
     def _at(self, operand: int, start: int, k: int) -> Value:
@@ -246,7 +248,7 @@ class _WgmmaEmitter:
         """Registers of one instruction's accumulator, in its order (PTX ISA, fragment D)."""
         return [
             self.layout.register_of[
-                self.product.place(row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1))
+                self.partition.place(row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1))
             ]
             for i in range(self.width // 2)
         ]
@@ -286,10 +288,10 @@ class _WgmmaEmitter:
                 continue
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
-            if op.parent is gen.source.body.block:  # made anew for each product: kept, they spill
+            if op.parent is gen.source.body.block:  # made anew for each MMA: kept, they spill
                 start = gen.emit_asm("mov.b32 $0, $1;", "=r,r", I32, [start])
-            dim = 1 if self.product.swap_ab else 1 - k_dim
-            for index, extent in _group_place(gen, self.product.plain, dim):
+            dim = 1 if self.partition.swap_ab else 1 - k_dim
+            for index, extent in _group_place(gen, self.partition.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
                 start = b.add(start, b.mul(index, ir.Constant(I32, step)))
             field = b.lshr(b.and_(start, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
@@ -311,16 +313,16 @@ def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
     return rows, columns[:: width // 8], width
 
 
-def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value, int]]:
+def _group_place(gen: KernelCodegen, accumulators: Layout, dim: int) -> list[tuple[Value, int]]:
     """Where a warpgroup begins along `dim` of the accumulator: indices, and the stride of each."""
     b, group = gen.builder, gen.threads.warp_group()
-    bits = [v[dim] for v in sums.warps[2:]]
+    bits = [v[dim] for v in accumulators.warps[2:]]
     found = []
     for bit, extent in enumerate(bits):
         if extent:
             one = b.and_(b.lshr(group, ir.Constant(I32, bit)), ir.Constant(I32, 1))
             found.append((one, extent))
-    if step := sums.group_step(dim):
+    if step := accumulators.group_step(dim):
         found.append((b.lshr(group, ir.Constant(I32, len(bits))), step))
     return found
 
@@ -335,7 +337,7 @@ def _is_zero(acc: SSAValue) -> bool:
 
 
 def _fence(
-    gen: KernelCodegen, acc: SSAValue | None, sums: list[Value], words: list[Value]
+    gen: KernelCodegen, acc: SSAValue | None, accumulators: list[Value], words: list[Value]
 ) -> tuple[list[Value], list[Value]]:
     """Emit `wgmma.fence`, which orders earlier register writes before the MMAs.
 
@@ -343,13 +345,13 @@ def _fence(
     computation below it. `acc` is None where the MMAs ignore it.
     """
     in_place = acc is None or _made_by_products(acc)
-    values = [*([] if in_place else sums), *words]
+    values = [*([] if in_place else accumulators), *words]
     if not values:
         gen.emit_convergent_asm(_FENCE, "~{memory}", ir.VoidType(), [])
-        return sums, words
+        return accumulators, words
     values = _through(gen, _FENCE, values)
     through = len(values) - len(words)
-    return (sums if in_place else values[:through]), values[through:]
+    return (accumulators if in_place else values[:through]), values[through:]
 
 
 def _made_by_products(acc: SSAValue) -> bool:
@@ -381,7 +383,7 @@ def _commit(gen: KernelCodegen) -> None:
 def _wait_text(gen: KernelCodegen, pending: int) -> str:
     """The instruction that leaves `pending` groups in flight; none where no more are.
 
-    ptxas takes a wait for the begin of a stage of its own: behind one that left fewer groups it would serialize the MMAs whose
+    ptxas takes a wait for the begin of a stage of its own: after one that left fewer groups it would serialize the MMAs whose
     accumulators meet others there (C7515).
     """
     block, count = gen.in_flight
@@ -391,23 +393,23 @@ def _wait_text(gen: KernelCodegen, pending: int) -> str:
     return f"wgmma.wait_group.sync.aligned {pending};"
 
 
-def _outputs(sums: list[Value]) -> list[str]:
+def _outputs(accumulators: list[Value]) -> list[str]:
     """Constraints of the accumulators that an asm returns."""
-    return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in sums]
+    return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in accumulators]
 
 
-def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
+def _through(gen: KernelCodegen, text: str, accumulators: list[Value]) -> list[Value]:
     """An asm that accumulators pass through: their definition stays before it, their uses after it."""
-    ties = [str(i) for i in range(len(sums))]
-    constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
-    kind = gen.registers([v.type for v in sums])
-    made = gen.emit_convergent_asm(text, constraints, kind, sums)
-    return [gen.builder.extract_value(made, i) for i in range(len(sums))]
+    ties = [str(i) for i in range(len(accumulators))]
+    constraints = ",".join([*_outputs(accumulators), *ties, "~{memory}"])
+    kind = gen.registers([v.type for v in accumulators])
+    made = gen.emit_convergent_asm(text, constraints, kind, accumulators)
+    return [gen.builder.extract_value(made, i) for i in range(len(accumulators))]
 
 
-def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
+def _passed(gen: KernelCodegen, accumulators: list[Value], pending: int) -> list[Value]:
     """Wait until at most `pending` groups are in flight."""
-    return _through(gen, _wait_text(gen, pending), sums)
+    return _through(gen, _wait_text(gen, pending), accumulators)
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
@@ -420,7 +422,7 @@ def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
     _bind(gen, op.result, _passed(gen, accumulator_registers(gen, op.acc), op.pending.value.data))
 
 
-def wait_after_loop(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Value]:
+def wait_after_loop(gen: KernelCodegen, result: SSAValue, accumulators: list[Value]) -> list[Value]:
     """Pass a loop's accumulator through the wait for all MMAs after the loop.
 
     ptxas overlaps MMAs only if nothing else can have defined the accumulators of a wait; zeros that reach it when the loop does not
@@ -428,11 +430,11 @@ def wait_after_loop(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> 
     """
     users = [use.operation for use in result.uses]
     if len(users) != 1 or not isinstance(users[0], gpu.WgmmaWaitOp):
-        return sums
+        return accumulators
     if users[0].pending.value.data != 0:
-        return sums
+        return accumulators
     gen.over.add(result)
-    return _passed(gen, sums, 0)
+    return _passed(gen, accumulators, 0)
 
 
 def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:

@@ -36,7 +36,7 @@ CUDA_GRID: Grid = (2**31 - 1, 65535, 65535)
 """CUDA C++ Programming Guide, technical specifications."""
 
 LARGEST_DIVISOR = 1 << 16
-"""Larger divisors are not told apart (0 is a multiple of everything)."""
+"""Larger divisors are not distinguished (0 is a multiple of everything)."""
 
 _MAY_WRAP: dict[type[Operation], Callable[[Fact, Fact], bool]] = {
     arith.AddiOp: transfer.signed_sum_wraps,

@@ -13,7 +13,7 @@ _LOADS = (cpu.VectorLoadOp, cpu.GatherOp, tile.LoadOp)
 
 
 class PointerRoots:
-    """The argument indices behind the pointers of one scheduled function."""
+    """The argument indices that the pointers come from of one scheduled function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         ops = list(function.walk())

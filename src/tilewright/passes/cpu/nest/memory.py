@@ -212,7 +212,7 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
 def _reachable(emit: Emitter, offset: Index, mask: Mask) -> Index:
     """`offset`, or that of the tile's first element where no lane of a chunk is live.
 
-    A masked access without live lanes touches nothing, but where its address has no memory behind it the
+    A masked access without live lanes touches nothing, but where its address is unmapped the
     processor finds out by microcode, in hundreds of cycles: rows beyond the end of an array would take longer
     than all others.
     """

@@ -57,22 +57,24 @@ class AccumulatorFactors:
     def _of_component(self, component: dict[SSAValue, None]) -> Layout | None:
         ops = {v.owner for v in component if _is_elementwise(v.owner)}
         sources = [v for v in component if v.owner not in ops]
-        sums = [v for v in sources if is_accumulator(v)]
+        accumulators = [v for v in sources if is_accumulator(v)]
         loads = [v for v in sources if isinstance(v.owner, tile.LoadViewOp)]
-        layout = self._anchor(sums[0]) if sums else None
-        if layout is None or not loads or len(loads) + len(sums) < len(sources):
+        layout = self._anchor(accumulators[0]) if accumulators else None
+        if layout is None or not loads or len(loads) + len(accumulators) < len(sources):
             return None
-        if any(self._anchor(v) != layout for v in sums):
+        if any(self._anchor(v) != layout for v in accumulators):
             return None
         in_order = [op for op in _block_of(ops) if op in ops]
-        moved = _bytes_moved(in_order, set(sums), set(component))
+        moved = _bytes_moved(in_order, set(accumulators), set(component))
         return layout if sum(map(_size, loads)) < moved else None
 
 
-def _bytes_moved(ops: list[Operation], sums: set[SSAValue], component: set[SSAValue]) -> int:
+def _bytes_moved(
+    ops: list[Operation], accumulators: set[SSAValue], component: set[SSAValue]
+) -> int:
     """Bytes per element of what changes its layout if each operation works in that of its first operand, and of loaded
     layouts that stores would do without."""
-    of_sums = set(sums)
+    of_sums = set(accumulators)
     moved: dict[SSAValue, None] = {}
     for op in ops:
         own = [v for v in op.operands if v in component]

@@ -407,9 +407,9 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     """The layout of a dot's result."""
     if is_wgmma(op):
         m, n = tile.shape_of(op.result)
-        product = partition_wgmma(parse_wgmma(instruction_of(op)), m, n, warps)
-        if product is not None:
-            return product.sums
+        partition = partition_wgmma(parse_wgmma(instruction_of(op)), m, n, warps)
+        if partition is not None:
+            return partition.accumulator_layout
     if instruction_of(op) == SHARED_FMA:
         return outer_product_layout(
             tile.shape_of(op.result), warps, (_runs(op.lhs, 0), _runs(op.rhs, 1))

@@ -1,8 +1,8 @@
-"""Barriers in a loop that keep nothing apart.
+"""Barriers in a loop that order nothing.
 
 A barrier is needed where, between the barrier before it and the one after it, an access on its far side
 meets one on its near side in the same buffer, and one of the two writes. Copies in flight write when they
-are started (what others have read must be over) and are seen from their wait on; a product reads from its
+are started (what others have read must be over) and are seen from their wait on; an MMA reads from its
 start to its wait. Exchanges in scratch space bring their own barriers.
 """
 
@@ -38,15 +38,15 @@ class _Touched:
 
 
 def remove_redundant_barriers(body: Block, kept: Operation) -> None:
-    """Take away the barriers of a loop's body, other than `kept`, that keep no accesses apart."""
-    products = [op for op in body.walk() if isinstance(op, gpu.WgmmaOp)]
+    """Take away the barriers of a loop's body, other than `kept`, that order no accesses."""
+    mmas = [op for op in body.walk() if isinstance(op, gpu.WgmmaOp)]
     copied = {op.buffer for op in body.walk() if isinstance(op, gpu.AsyncCopyOp)}
 
     def touched(ops: Iterable[Operation]) -> _Touched:
         found = _Touched()
         for op in ops:
             for inner in op.walk():
-                _add(found, inner, products, copied)
+                _add(found, inner, mmas, copied)
         return found
 
     for barrier in [op for op in body.ops if isinstance(op, gpu.BarrierOp) and op is not kept]:
@@ -55,9 +55,7 @@ def remove_redundant_barriers(body: Block, kept: Operation) -> None:
             erase(barrier)
 
 
-def _add(
-    found: _Touched, op: Operation, products: list[gpu.WgmmaOp], copied: set[SSAValue]
-) -> None:
+def _add(found: _Touched, op: Operation, mmas: list[gpu.WgmmaOp], copied: set[SSAValue]) -> None:
     match op:
         case gpu.LocalStoreOp():
             found.written.add(op.buffer)
@@ -71,8 +69,8 @@ def _add(
         case gpu.WgmmaOp():
             found.reads.update(map(buffer_root, (op.lhs, op.rhs)))
         case gpu.WgmmaWaitOp():
-            for product in products:
-                found.reads.update(map(buffer_root, (product.lhs, product.rhs)))
+            for mma in mmas:
+                found.reads.update(map(buffer_root, (mma.lhs, mma.rhs)))
         case gpu.AsyncCopyOp() | gpu.TmaLoadOp():
             found.writes.add(op.buffer)
         case gpu.AsyncWaitOp():
@@ -85,7 +83,7 @@ def _add(
 
 
 def _ends_at_barrier(op: Operation) -> bool:
-    """Whether threads meet behind a deallocation, before anything else has the memory."""
+    """Whether a barrier follows a deallocation before the memory is reused."""
     following = op.next_op
     while isinstance(following, gpu.LocalDeallocOp):
         following = following.next_op

@@ -36,7 +36,7 @@ def buffer_users(buffer: SSAValue) -> list[Operation]:
 
 
 def transposed_view(buffer: SSAValue) -> SSAValue:
-    """The view of a buffer as the transposed tiles, made behind it where there is none yet."""
+    """The view of a buffer as the transposed tiles, made after it where there is none yet."""
     for use in buffer.uses:
         if isinstance(use.operation, gpu.MemdescTransOp):
             return use.operation.result

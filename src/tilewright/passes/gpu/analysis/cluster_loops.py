@@ -43,7 +43,7 @@ def cluster_size_of(function: FuncOp) -> int:
 
 
 def uses_multicast(function: FuncOp) -> bool:
-    """Whether blocks fetch boxes together."""
+    """Whether the CTAs of a cluster load TMA tiles together (multicast)."""
     return any(type(op) is gpu.TmaLoadOp and SHARED in op.attributes for op in function.walk())
 
 

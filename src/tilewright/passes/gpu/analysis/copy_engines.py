@@ -39,7 +39,7 @@ class CopyEngine(Protocol):
     """Whether `wait` takes the phase of a stage."""
 
     def order(self, loop: scf.ForOp) -> bool:
-        """Emit what orders the copies behind earlier writes; return whether a barrier must follow."""
+        """Emit what orders the copies after earlier writes; return whether a barrier must follow."""
         ...
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:

@@ -1,9 +1,9 @@
-"""Products one after another in a block, with fewer waits and barriers between them.
+"""MMAs one after another in a block, with fewer waits and barriers between them.
 
-`promote-shared` makes every product complete: operands are written, a barrier, the product, a wait, a
-barrier. Where a product adds on to the one before (the parts of a split product), all operands may be
-written first, and the second product need not wait for the first. Where nothing is written between two
-products, no barrier is needed there.
+`promote-shared` makes every MMA complete: operands are written, a barrier, the MMA, a wait, a
+barrier. Where an MMA adds on to the one before (the parts of a split MMA), all operands may be
+written first, and the second MMA need not wait for the first. Where nothing is written between two
+MMAs, no barrier is needed there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 
 
 def chain_dots(block: Block) -> None:
-    """Join the products of a block where that changes nothing."""
+    """Join the MMAs of a block where that changes nothing."""
     for op in [op for op in block.ops if isinstance(op, gpu.WgmmaOp)]:
         _join(op)
     for op in [op for op in block.ops if isinstance(op, gpu.WgmmaOp)]:
@@ -67,12 +67,12 @@ def _may_stand_before(
     moved: list[Operation], barrier: Operation, readers: list[gpu.WgmmaOp]
 ) -> bool:
     """Whether stores (and their constants) may go before a barrier: what they take is made by then, and
-    none of the products after it reads where they write."""
+    none of the MMAs after it reads where they write."""
     block = barrier.parent
     if block is None:
         return False
     order = {op: i for i, op in enumerate(block.ops)}
-    read = {buffer_root(b) for product in readers for b in (product.lhs, product.rhs)}
+    read = {buffer_root(b) for mma in readers for b in (mma.lhs, mma.rhs)}
     for op in moved:
         if isinstance(op, gpu.LocalStoreOp) and op.buffer in read:
             return False
@@ -85,7 +85,7 @@ def _may_stand_before(
 
 
 def _drop_barriers(op: gpu.WgmmaOp) -> None:
-    """Take away the barriers between a product and the wait for the one before, if all else there is
+    """Take away the barriers between an MMA and the wait for the one before, if all else there is
     computed in registers."""
     barriers: list[Operation] = []
     current = op.prev_op

@@ -128,7 +128,7 @@ class GatherLayouts:
         """Assign one layout to all accesses that element-wise operations connect with a gather.
 
         A scatter that takes fewer elements at once keeps its own: the caches do not join the partial sectors that
-        threads with several neighbors each would write in turn (reshape_and_cache of flag_gems: 359 µs instead of 152).
+        threads with several neighbors each would write one after the other (reshape_and_cache of flag_gems: 359 µs instead of 152).
         """
         preferred = {op: self._preferred(op) for op in _connected(gather)}
         run, layout = self._common(preferred)

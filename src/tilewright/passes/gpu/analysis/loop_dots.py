@@ -30,9 +30,9 @@ class PipelinePattern:
     last_barrier: gpu.BarrierOp | None
     """The barrier after the readers, where it is for them alone."""
     done: gpu.WgmmaWaitOp | None = None
-    """The wait for the product, if it runs on its own."""
+    """The wait for the MMA, if it runs on its own."""
     several: bool = False
-    """Whether more than one product reads the stages; each is over at the end of its iteration."""
+    """Whether more than one MMA reads the stages; each is over at the end of its iteration."""
 
 
 _KINDS = (
@@ -65,30 +65,30 @@ def _single_dot(loop: scf.ForOp) -> PipelinePattern | None:
     ops = list(loop.body.block.ops)
     found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
     turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp)]
-    copies, products, reads = found[gpu.AsyncCopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
+    copies, mmas, reads = found[gpu.AsyncCopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
     commits, waits = found[gpu.AsyncCommitGroupOp], found[gpu.AsyncWaitOp]
     if len(commits) != 1 or len(waits) != 1:
         return None
     if may_clobber(loop, [copy.base for copy in copies]):
         return None
-    if not products:
+    if not mmas:
         barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
         return PipelinePattern(copies, turns, commits, waits, reads, barrier) if barrier else None
     if reads and len(reads) == len(copies) and not turns:
         return PipelinePattern(
             copies, turns, commits, waits, reads, None
         )  # what they feed stays as it is
-    if len(products) != 1 or len(copies) != 2 or reads:
+    if len(mmas) != 1 or len(copies) != 2 or reads:
         return None
     done = found[gpu.WgmmaWaitOp][0]
     barrier = done.next_op
     if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
         return None
-    return PipelinePattern(copies, turns, commits, waits, products, barrier, done)
+    return PipelinePattern(copies, turns, commits, waits, mmas, barrier, done)
 
 
 def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
-    """The barrier after the product that a read is for."""
+    """The barrier after the MMA that a read is for."""
     current = read.next_op
     while current is not None and not isinstance(current, gpu.BarrierOp):
         current = current.next_op
@@ -106,7 +106,7 @@ def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
 
 
 def _several(loop: scf.ForOp) -> PipelinePattern | None:
-    """Products one after another, each complete at the end of the iteration, whatever is between them."""
+    """MMAs one after another, each complete at the end of the iteration, whatever is between them."""
     body = loop.body.block
     ops = list(body.ops)
     copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
@@ -121,7 +121,7 @@ def _several(loop: scf.ForOp) -> PipelinePattern | None:
         return None
     buffers = {copy.buffer for copy in copies}
     users = [op for buffer in buffers for op in buffer_users(buffer)]
-    users = [op for op in users if not isinstance(op, gpu.LocalDeallocOp)]  # behind the loop
+    users = [op for op in users if not isinstance(op, gpu.LocalDeallocOp)]  # after the loop
     readers = [op for op in ops if op in users and isinstance(op, Reader)]
     turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp) and op in users]
     known = {*copies, *readers, *turns}
@@ -132,11 +132,11 @@ def _several(loop: scf.ForOp) -> PipelinePattern | None:
     return PipelinePattern(copies, turns, commits, waits, readers, None, several=True)
 
 
-def _waited_for(product: gpu.WgmmaOp) -> bool:
-    """Whether a product is over in the iteration that starts it."""
-    if product.instruction.data == SHARED_FMA:
+def _waited_for(mma: gpu.WgmmaOp) -> bool:
+    """Whether an MMA is over in the iteration that starts it."""
+    if mma.instruction.data == SHARED_FMA:
         return True
-    current: Operation | None = product
+    current: Operation | None = mma
     while current is not None:
         if isinstance(current, gpu.WgmmaWaitOp):
             return current.pending.value.data == 0

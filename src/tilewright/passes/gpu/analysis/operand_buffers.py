@@ -1,4 +1,4 @@
-"""Buffers in shared memory for the operands of products: filled from registers, or by copies."""
+"""Buffers in shared memory for the operands of dots: filled from registers, or by copies."""
 
 from __future__ import annotations
 

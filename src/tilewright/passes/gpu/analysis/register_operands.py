@@ -2,8 +2,8 @@
 
 A tile whose registers already are the instruction's A fragment (PTX ISA, "Register fragments for
 wgmma.mma_async", matrix A) needs no shared memory: the probabilities of attention, whose layout is that of a
-16-bit product's accumulator, and operands that are loaded from a stage, converted and multiplied (the terms of a
-split product), which threads load in the fragment's layout.
+16-bit dot's accumulator, and operands that are loaded from a stage, converted and multiplied (the terms of a
+split dot), which threads load in the fragment's layout.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _reads_written(op: Operation, block: Block) -> bool:
 
 
 def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
-    """Read a stage in the layout that suits the products, if all that is made of it, element-wise, is left
+    """Read a stage in the layout that suits the dots, if all that is made of it, element-wise, is left
     operands of them (which then stay in registers), or is right operands that have to lie along k, and do
     not (which are written as chunks of 16 bytes)."""
     users = _users(read)

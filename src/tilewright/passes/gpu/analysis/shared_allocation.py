@@ -52,7 +52,7 @@ def bytes_beside(function: FuncOp, buffers: list[SSAValue]) -> int:
 
 
 def release_between_loops(function: FuncOp) -> None:
-    """Give back, behind each operation of the function's block, the buffers that it alone uses, where
+    """Release, after each operation of the function's block, the buffers that it alone uses, where
     later ones could have their place."""
     block = function.body.block
     buffers = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
@@ -70,7 +70,7 @@ def release_between_loops(function: FuncOp) -> None:
 
 def release_at_barriers(function: FuncOp) -> None:
     """Give back, at each barrier of the function's block, the buffers whose last use is over, where later ones
-    could have their place: chains of products outside of loops need few at a time."""
+    could have their place: chains of MMAs outside of loops need few at a time."""
     block = function.body.block
     order = {op: i for i, op in enumerate(block.ops)}
     first, last = dict[SSAValue, int](), dict[SSAValue, int]()
@@ -101,7 +101,7 @@ def _outermost(block: Block, op: Operation) -> Operation:
 
 
 def _end_of_use(user: Operation, block: Block) -> Operation | None:
-    """The operation of `block` after which a use of a buffer is over: of a product, the wait for it; None where
+    """The operation of `block` after which a use of a buffer is over: of an MMA, the wait for it; None where
     there is none."""
     if not isinstance(user, gpu.WgmmaOp) or user.parent is not block:
         return _outermost(block, user)
@@ -166,7 +166,7 @@ class SharedAllocation:
         self._places = min(plans, key=lambda places: max(end for _, end in places.values()))
 
     def _put(self, value: SSAValue, size: int) -> None:
-        """Find room: the lowest that no buffer live at the same time has."""
+        """The lowest offset that no buffer live at the same time has."""
         taken = sorted(
             place for other, place in self._places.items() if not self.apart_in_time(other, value)
         )
@@ -221,7 +221,7 @@ class SharedAllocation:
         return -(-max(ends, default=0) // 128) * 128
 
     def scratch_from(self, op: Operation, size: int) -> int:
-        """The first byte for `size` bytes of scratch memory at `op`: behind the buffers that are still in
+        """The first byte for `size` bytes of scratch memory at `op`: after the buffers that are still in
         use, and never over an mbarrier. An mbarrier object stays one until it is invalidated: data
         written over it is undefined (PTX ISA, "mbarrier.inval"; seen on an H200: rows of NaN)."""
         start = self.free_from(op)

@@ -1,7 +1,7 @@
-"""Loads that feed a product by way of element-wise operations, read from shared memory instead.
+"""Loads that feed a dot by way of element-wise operations, read from shared memory instead.
 
-Operands that are converted on their way (8-bit weights to fp16, the parts of a split product) cannot be
-copied to where the product reads them. Their loads can still be copies, which later passes start
+Operands that are converted on their way (8-bit weights to fp16, the parts of a split dot) cannot be
+copied to where the dot reads them. Their loads can still be copies, which later passes start
 iterations ahead: to a buffer, from which the registers are read that the operations take.
 """
 
@@ -148,8 +148,8 @@ def _writes_between(first: tile.LoadViewOp, last: Operation) -> bool:
 
 
 def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, Operation]]:
-    """Loads in the bodies of loops that several operations use, products among them, each with the first of
-    those; all are in the load's block, and the products read the tile as it is in memory or transposed."""
+    """Loads in the bodies of loops that several operations use, dots among them, each with the first of
+    those; all are in the load's block, and the dots read the tile as it is in memory or transposed."""
     found = list[tuple[tile.LoadViewOp, Operation]]()
     for load in function.walk():
         if not isinstance(load, tile.LoadViewOp) or not isinstance(load.parent_op(), scf.ForOp):
@@ -179,7 +179,7 @@ def is_converted_again(load: tile.LoadViewOp) -> bool:
 
 
 def is_read_transposed(op: Operation) -> bool:
-    """Whether an operation turns a tile for products alone that read shared memory contiguous along either dimension:
+    """Whether an operation transposes a tile for dots alone that read shared memory contiguous along either dimension:
     the bytes are the same."""
     if not isinstance(op, tile.TransOp) or not op.result.uses:
         return False
@@ -191,6 +191,6 @@ def is_read_transposed(op: Operation) -> bool:
 
 
 def _reads_buffer(dot: tile.DotOp, load: tile.LoadViewOp) -> bool:
-    """Whether a product reads a loaded operand from shared memory, contiguous along either dimension."""
+    """Whether a dot reads a loaded operand from shared memory, contiguous along either dimension."""
     majors = parse_wgmma(instruction_of(dot)).majors if is_wgmma(dot) else None
     return majors == (None, None) and dot.acc is not load.result

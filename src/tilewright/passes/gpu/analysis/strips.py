@@ -149,11 +149,11 @@ def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> b
 
 
 def may_interleave(first: Operation, second: Operation) -> bool:
-    """Whether two accesses, one of them a store, may take turns chunk by chunk."""
+    """Whether two accesses, one of them a store, may be interleaved chunk by chunk."""
     roots = base_argument(pointer_of(first)), base_argument(pointer_of(second))
     if None in roots:
         return False
     if roots[0] is not roots[1]:
-        return True  # apart, or element-wise the same
+        return True  # disjoint, or element-wise the same
     same = same_addresses(first, second) and has_distinct_lanes(second, trust_strides=True) is True
     return same or are_disjoint(first, second)

@@ -310,7 +310,7 @@ def _as_seen(
 def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) -> bool:
     """Return whether a tile is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored.
 
-    Also whether its row continues behind a tile that does not fill its last panel (the rest of the panel is read too).
+    Also whether its row continues after a tile that does not fill its last panel (the rest of the panel is read too).
     """
     if not shared.whole and line.extent is None:
         return False

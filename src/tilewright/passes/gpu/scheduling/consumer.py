@@ -1,8 +1,8 @@
 """The consumer warps of a scheduled loop: waits, releases, and the peeled iterations of a rotation.
 
 All of it is derived from the order of the steps. The consumer waits for a stage before its first reader and for a
-product before its first user (`wgmma.wait_group` counts the groups issued since), and releases a stage when every
-product that reads it has completed. A rotated loop runs its early steps for iteration t and its late ones for t - 1:
+MMA before its first user (`wgmma.wait_group` counts the groups issued since), and releases a stage when every
+MMA that reads it has completed. A rotated loop runs its early steps for iteration t and its late ones for t - 1:
 
     if the trip count is positive:
       prologue:         early steps of the first iteration
@@ -34,7 +34,7 @@ Mapping = dict[SSAValue, SSAValue]
 
 
 class _InFlight:
-    """A product of this step that may not be over."""
+    """An MMA of this step that may not be over."""
 
     def __init__(self, result: SSAValue, groups: list[tuple[CopyGroup, int]]) -> None:
         self.result = result
@@ -42,7 +42,7 @@ class _InFlight:
         """The copy groups that it reads and the shift of their iteration."""
         self.over = False
         self.value: SSAValue | None = None
-        """The result behind the wait for it."""
+        """The result after the wait for it."""
 
 
 class StepEmitter:
@@ -70,7 +70,7 @@ class StepEmitter:
             for group in self.ring_of
             for index, shift in enumerate(shifts)
         }
-        """Readers of a group of copies, not over yet, behind which its stage is released; none if later ones follow."""
+        """Readers of a group of copies, not complete yet, after which its stage is released; none if later ones follow."""
 
     def emit(self, op: Operation, shift: int) -> None:
         """One step for the iteration of its shift."""
@@ -100,59 +100,59 @@ class StepEmitter:
             self._note_over(read)
 
     def value(self, value: SSAValue, shift: int) -> SSAValue:
-        """The current value for a value of the body, after the wait if it is a product."""
+        """The current value for a value of the body, after the wait if it is an MMA."""
         self._wait_for(value, shift)
         return self.mappings[shift].get(value, value)
 
     def finish(self) -> None:
-        """Wait for every product that is in flight."""
-        for product in self.issued:
-            if not product.over:
+        """Wait for every MMA that is in flight."""
+        for mma in self.issued:
+            if not mma.over:
                 self._wait(self.issued[-1])
                 return
 
     def _map_chain(self, value: SSAValue, mapping: Mapping) -> None:
-        """Let an accumulator be the product itself, in flight or not."""
+        """Let an accumulator be the MMA itself, in flight or not."""
         root = _through_waits(value)
         if value not in mapping and root in mapping:
             mapping[value] = mapping[root]
 
     def _wait_for(self, value: SSAValue, shift: int) -> None:
-        """Make a product's result available, if `value` is one (through its wait)."""
+        """Make an MMA's result available, if `value` is one (through its wait)."""
         mapping, root = self.mappings[shift], _through_waits(value)
         new = mapping.get(root)
         if root is not value and value not in mapping and new is not None:
             mapping[value] = new
         new = mapping.get(value)
-        product = next((p for p in self.issued if p.result is new), None)
-        if product is not None:
-            over = self._wait(product)
+        mma = next((p for p in self.issued if p.result is new), None)
+        if mma is not None:
+            over = self._wait(mma)
             for name in (value, root):
                 mapping[name] = over
 
-    def _wait(self, product: _InFlight) -> SSAValue:
-        if product.value is not None:
-            return product.value
-        pending = len(self.issued) - 1 - self.issued.index(product)
+    def _wait(self, mma: _InFlight) -> SSAValue:
+        if mma.value is not None:
+            return mma.value
+        pending = len(self.issued) - 1 - self.issued.index(mma)
         wait = gpu.WgmmaWaitOp.create(
-            operands=[product.result],
+            operands=[mma.result],
             properties={"pending": IntegerAttr(pending, i32)},
-            result_types=[product.result.type],
+            result_types=[mma.result.type],
         )
         insert_before(wait, self.before)
-        product.value = wait.result
-        for other in self.issued[: self.issued.index(product) + 1]:
+        mma.value = wait.result
+        for other in self.issued[: self.issued.index(mma) + 1]:
             if not other.over:
                 other.over = True
                 self._note_over(other.groups)
         return wait.result
 
     def _finish_readers_of_threads(self) -> None:
-        """Products that read buffers which threads wrote, up to the barrier that allows the next write."""
-        for product in reversed(self.issued):
-            op = product.result.owner
-            if not product.over and isinstance(op, gpu.WgmmaOp) and self._reads_threads(op):
-                self._wait(product)
+        """MMAs that read buffers which threads wrote, up to the barrier that allows the next write."""
+        for mma in reversed(self.issued):
+            op = mma.result.owner
+            if not mma.over and isinstance(op, gpu.WgmmaOp) and self._reads_threads(op):
+                self._wait(mma)
                 return
 
     def _reads_threads(self, op: gpu.WgmmaOp) -> bool:
@@ -316,7 +316,7 @@ class Consumer:
         return self._for(start, inits, block)
 
     def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
-        """Forward values of late steps to the arguments of the next iteration; a product stays in flight until an
+        """Forward values of late steps to the arguments of the next iteration; an MMA stays in flight until an
         early step uses it."""
         for argument in self.late:
             value = _through_waits(yielded(self.loop, argument))

@@ -1,8 +1,8 @@
 """The dependence graph of a tile loop after `promote-shared`, without its synchronization.
 
-`promote-shared` completes every product before the next: copies, their wait, a barrier, the product, its wait, a
+`promote-shared` completes every MMA before the next: copies, their wait, a barrier, the MMA, its wait, a
 barrier. Synchronization follows from the order of the other operations, so the graph omits it. The remaining
-operations are *steps*: they compute, issue a product, or access memory. A value may cross iterations as an argument
+operations are *steps*: they compute, issue an MMA, or access memory. A value may cross iterations as an argument
 of the loop (distance 1).
 """
 
@@ -44,7 +44,7 @@ class CopyGroup:
 
 @dataclass(eq=False)
 class LoopGraph:
-    """A loop whose copies may be issued ahead, and whose products may overlap other steps."""
+    """A loop whose copies may be issued ahead, and whose MMAs may overlap other steps."""
 
     loop: scf.ForOp
     groups: list[CopyGroup]
@@ -71,7 +71,7 @@ class LoopGraph:
         return self.group_of.get(buffer_root(value))
 
     def made_by(self, value: SSAValue) -> Operation | BlockArgument | None:
-        """The step or body argument that defines a value, looking through waits for products; None for
+        """The step or body argument that defines a value, looking through waits for MMAs; None for
         loop-invariant values."""
         while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is self.body:
             value = value.owner.acc
@@ -107,15 +107,15 @@ class LoopGraph:
 
 
 def loop_graph(loop: scf.ForOp) -> LoopGraph | None:
-    """The graph of a loop with products whose operands are copied to separate buffers; None for other loops.
+    """The graph of a loop with MMAs whose operands are copied to separate buffers; None for other loops.
 
     Requires, as `promote-shared` ensures: one copy per buffer and iteration, and every wait leaves nothing in
     flight.
     """
     ops = list(loop.body.block.ops)
     copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
-    products = [op for op in ops if isinstance(op, gpu.WgmmaOp)]
-    if not copies or not products or any(p.instruction.data == SHARED_FMA for p in products):
+    mmas = [op for op in ops if isinstance(op, gpu.WgmmaOp)]
+    if not copies or not mmas or any(p.instruction.data == SHARED_FMA for p in mmas):
         return None
     if may_clobber(loop, [copy.base for copy in copies]) or not _is_synchronous(loop, ops):
         return None
@@ -156,7 +156,7 @@ def _is_synchronous(loop: scf.ForOp, ops: list[Operation]) -> bool:
 
 
 def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | None:
-    """The readers of a copy's buffer, in order; None unless all are products and loads of this loop."""
+    """The readers of a copy's buffer, in order; None unless all are MMAs and loads of this loop."""
     users = {*buffer_users(copy.buffer)}
     outside = [op for op in users if not isinstance(op, gpu.LocalDeallocOp) and op not in ops]
     readers = [op for op in ops if op in users and op is not copy]

@@ -70,7 +70,7 @@ def _ctas(registers: int, warps: int) -> int:
 
 def overlap_dots(body: Block, order: list[Operation], kept: Operation) -> None:
     """Issue the MMAs of a pipelined body in this order, and wait for each at the first use of its result. Does nothing
-    if there are other barriers than `kept`, behind which the next copies are issued."""
+    if there are other barriers than `kept`, after which the next copies are issued."""
     waits = [op for op in body.ops if isinstance(op, gpu.WgmmaWaitOp)]
     if any(isinstance(op, gpu.BarrierOp) and op is not kept for op in body.ops):
         return

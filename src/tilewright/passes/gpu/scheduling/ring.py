@@ -1,4 +1,4 @@
-"""Rings of stages: buffers that TMA loads fill and products empty, with two memory barriers per stage.
+"""Rings of stages: buffers that TMA loads fill and MMAs empty, with two memory barriers per stage.
 
 A stage is *full* when its copies have landed (bytes counted by the barrier), and *empty* when every warp that reads
 it has said so (PTX ISA, `mbarrier`; CUTLASS `PipelineTmaAsync`). Both sides count stages by themselves: the phase

@@ -2,7 +2,7 @@
 
 Step t of the rotated loop runs a step of shift s for iteration t - s. Shifts are 0 or 1. Ensures: users, in the
 same iteration, of a shift-1 step have shift 1 (Rau, "Iterative modulo scheduling", 1994, for shifts of any size; a
-chain of two dependent products needs one). A shift-0 value with shift-1 users crosses an iteration in registers,
+chain of two dependent MMAs needs one). A shift-0 value with shift-1 users crosses an iteration in registers,
 so cheap values used only there are sunk to their users.
 """
 
@@ -84,7 +84,7 @@ def _shift_of(graph: LoopGraph, late: set[Operation], value: SSAValue) -> int:
 
 
 def _root(graph: LoopGraph, value: SSAValue) -> SSAValue:
-    """The value itself, of a wait the product's."""
+    """The value itself, of a wait the MMA's."""
     while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is graph.body:
         value = value.owner.acc
     return value
