@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help site lock demo test test-full test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-products docs format clean
+.PHONY: help site lock demo test test-full test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-matmul docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -73,7 +73,7 @@ bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/r
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py \
 		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py
 
-bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned first, into benchmarks/results/ (15 minutes)
+bench-matmul: $(GPU_READY)  ## described matmuls beside cuBLAS, tiles tuned first, into benchmarks/results/ (15 minutes)
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --uncertain --write
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --write
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --accumulator float16 --write

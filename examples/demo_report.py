@@ -139,7 +139,7 @@ def write_report(rows: list[Row], folder: Path) -> Path:
     """Write `index.html`, which needs no other file, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     plots = []
-    for unit, title in (("GB/s", "Memory-bound kernels"), ("GFLOP/s", "Matrix products")):
+    for unit, title in (("GB/s", "Memory-bound kernels"), ("GFLOP/s", "Matmuls")):
         chosen = [r for r in rows if r.unit == unit]
         if chosen:
             plots.append(_plot(chosen, title, unit))

@@ -249,22 +249,22 @@ def _missing(name: str) -> str:
 
 _CHOICES = """# Cost model and tile selection
 
-`generator/model.py` reckons what each way to cut a product costs and takes the cheapest, in about a millisecond, without
+`generator/model.py` estimates the time of each tile configuration of a matmul and takes the fastest, in about a millisecond, without
 measuring anything:
 
-    launch + waves of programs · (begin + steps + end) + adding up parts of K
+    launch + waves of programs · (begin + steps + end) + reduction of split K
 
-`generator/tuning.py` holds products that were measured on a kind of machine; they come first
-(`benchmarks/tune_matmul.py` measures; nothing is measured when a product runs). `tilewright.matmul(…, config=…)` takes
-another configuration, and `tilewright.generator.choice.explain` says how a choice came about.
+`generator/tuning.py` holds configurations that were measured on a kind of machine; they take precedence
+(`benchmarks/tune_matmul.py` measures; nothing is measured when a matmul runs). `tilewright.matmul(…, config=…)` takes
+another configuration, and `tilewright.generator.choice.explain` prints the estimates behind a choice.
 
-A product of fp16 on an H100 or H200, as the model alone sees it:
+An fp16 matmul on an H100 or H200, as the model alone sees it:
 
 ```
 {example}
 ```
 
-Squares of fp16 there, and products that do not fill the chip (before tables are looked at):
+The model's choices for fp16 on that chip, squares and matmuls with fewer tiles than SMs (without the table of measured configurations):
 
 | matmul | tiles | programs | waves | wave utilization | bound by |
 |---|---|---:|---:|---:|---|
@@ -275,21 +275,21 @@ Squares of fp16 there, and products that do not fill the chip (before tables are
 `generator/cpu_model.py` weighs two forms. Every program packs the panels that it multiplies, which costs
 `(block_m + block_n) · K` elements a tile; or both operands are packed once, before, for all programs
 ([generator.md](generator.md#prepacked-operands)), which costs each operand once and two launches more. Tiles are bounded
-by the second level cache, blocks divide the extents evenly, in multiples of 16. On a core with AVX-512
-(bf16 products included) and 1 MB of second level cache, two of them:
+by the L2 cache, blocks divide the extents evenly, in multiples of 16. On a core with AVX-512
+(with bf16 dot instructions) and 1 MB of L2 cache, two of them:
 
 ```
 {cpu_example}
 ```
 
-| product | type | tiles | packed | programs |
+| matmul | type | tiles | packed | programs |
 |---|---|---|---|---:|
 {cpu_rows}
 """
 
 
 def walkthrough_page() -> str:
-    """A product through both pipelines, with the IR after each pass."""
+    """A matmul through both pipelines, with the IR after each pass."""
     sys.path.insert(0, str(Path(__file__).resolve().parent))
     import walkthrough
 
@@ -297,7 +297,7 @@ def walkthrough_page() -> str:
 
 
 def choices_page() -> str:
-    """What the model chooses for products of several sizes."""
+    """What the model chooses for matmuls of several sizes."""
     from tilewright.backends import registry
     from tilewright.generator import model
 
@@ -325,7 +325,7 @@ def choices_page() -> str:
 
 
 def _cpu_choices() -> tuple[str, list[str]]:
-    """A choice explained, and the choices for products of several sizes, on a made-up CPU."""
+    """A choice explained, and the choices for matmuls of several sizes, on a made-up CPU."""
     from tilewright import dtypes
     from tilewright.backends.base import TargetInfo
     from tilewright.generator import Contraction, Operand

@@ -25,7 +25,7 @@ def language_page() -> str:
         "Memory": "load store make_block_ptr advance make_tensor_descriptor load_tensor_descriptor store_tensor_descriptor",
         "Atomics": "atomic_add atomic_and atomic_or atomic_xor atomic_max atomic_min atomic_xchg atomic_cas atomic_load"
         " atomic_store atomic_poll",
-        "Matrix products": "dot dot_scaled",
+        "Matmuls": "dot dot_scaled",
         "Reductions, scans, sorting": "sum max min argmax argmin xor_sum reduce_or reduce cumsum cumprod associative_scan"
         " histogram sort topk bitonic_merge",
         "Element-wise functions": "where maximum minimum clamp add sub mul abs cdiv ceil floor cos sin exp exp2 log log2 sqrt"

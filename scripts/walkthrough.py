@@ -184,7 +184,7 @@ def _module(target: str, config: Any) -> Any:
         kind_of = {POINTER: pointer_type(p.dtype) if p.dtype else None, INTEGER: dtypes.int32}
         signature[p.name] = constexpr(1) if unit else kind_of.get(p.kind, p.dtype)
     aligned = {name: 16 for name, item in signature.items() if not isinstance(item, constexpr)}
-    return program.build(signature, aligned, name="product")
+    return program.build(signature, aligned, name="matmul")
 
 
 def _stages(module: Any, target: Any, options: dict[str, Any]) -> list[_Stage]:

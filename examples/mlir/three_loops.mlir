@@ -1,4 +1,4 @@
-// A product as three loops: section 3.1 of arXiv 2108.13191.
+// A matmul as three loops: section 3.1 of arXiv 2108.13191.
 func.func @mm(%A: memref<8192x8192xf16>, %B: memref<8192x8192xf16>, %C: memref<8192x8192xf32>) {
   affine.for %i = 0 to 8192 {
     affine.for %j = 0 to 8192 {

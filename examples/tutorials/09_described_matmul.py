@@ -28,7 +28,7 @@ assert np.abs(c - (a.astype(np.float64) @ b) / (1 + np.exp(-gate.astype(np.float
 
 # %% Loops. They are never run: the contraction is recognized in them.
 @tw.loop_nest
-def product(A, B, C, M, N, K):
+def matmul(A, B, C, M, N, K):
     for i in range(M):
         for j in range(N):
             for k in range(K):
@@ -36,7 +36,7 @@ def product(A, B, C, M, N, K):
 
 
 total = np.zeros((60, 50), np.float32)
-product(a, b, total, 60, 50, 40)
+matmul(a, b, total, 60, 50, 40)
 assert np.abs(total - a.astype(np.float64) @ b).max() < 1e-4
 
 # %% MLIR. `tilewright generate examples/mlir/linear.mlir --target sm_90a` prints the tiles that the cost model chose, and the IR after every pass.
