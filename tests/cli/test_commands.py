@@ -76,7 +76,7 @@ def test_explain(capsys):
         "half_below_zero, inlined",
         "structured (strides and bounds known): 1 loads, 1 stores",
         "slot: out, pointer",
-        "bytes a thread",
+        "bytes per thread",
         "ns a program",
     ):
         assert part in out, out

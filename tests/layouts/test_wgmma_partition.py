@@ -40,7 +40,7 @@ def test_sums_are_where_the_operands_put_them(through, m, n, warps):
         assert min(m, n) < 128 or m % 64 or n % 64
         return
     k = 16
-    sums, operand = found.sums, found.operand(k)
+    sums, operand = found.accumulator_layout, found.operand(k)
     assert sums.shape == (m, n) and operand.shape == ((m, k) if through == "a" else (k, n))
     assert sums.is_surjective and sums.warp_count == operand.warp_count == warps
     held = set()
@@ -83,7 +83,7 @@ def test_nobody_waits_for_a_bank(through, m, n, warps):
     )
     if through == "b":
         box = SharedLayout(m, n, 4, 1, 128)
-        assert not bank_conflicts(found.sums, box.offset, 4, neighbours(found.sums, 1, count))
+        assert not bank_conflicts(found.accumulator_layout, box.offset, 4, neighbours(found.accumulator_layout, 1, count))
 
 
 def neighbours(layout, dim, count):
@@ -121,4 +121,4 @@ def test_products_too_small_for_the_transposed_form():
 def test_room_for_operands_beside_the_sums(through, m, n, warps, registers, blocks, room):
     found = made(through, m, n, warps)
     assert (found.blocks, found.k_steps_per_batch(registers)) == (blocks, room)
-    assert found.sums.registers_per_thread == m * n // (32 * warps)
+    assert found.accumulator_layout.registers_per_thread == m * n // (32 * warps)
