@@ -124,7 +124,7 @@ def loop(w: Writer) -> None:
         text, mask = w.offsets(a.shape, 50)
         w.emit(f"{value.name} += tl.load(x + {text} + i * 7, mask={mask}, other=0) * 0.5", 2)
     else:
-        w.emit(f"{value.name} = {value.name} * 0.5 + i", 2)
+        w.emit(f"{value.name} = {value.name} * 0.5 + i.to({value.name}.dtype)", 2)
     w.keep(value)
 
 

@@ -26,7 +26,7 @@ def _step(w: Writer, t: Value, u: Value, counter: str, depth: int) -> None:
                 f"{t.name} = tl.maximum({t.name}, {u.name} - {counter})")  # fmt: skip
     else:
         ways = (f"{t.name} = ({t.name} * 0.5 + {u.name} * 0.25).to({t.name}.dtype)",
-                f"{u.name} = {u.name} * 0.5 + {counter}",
+                f"{u.name} = {u.name} * 0.5 + {counter}.to({u.name}.dtype)",
                 f"{t.name} = tl.maximum({t.name}, {u.name}).to({t.name}.dtype)")  # fmt: skip
     w.emit(w.rng.choice((*ways, f"{t.name}, {u.name} = {u.name}, {t.name}")), depth)
 
