@@ -50,6 +50,32 @@ def test_neighbours_are_compared_once(which, divisible, comparisons):
     assert artifact.asm["ptx"].count("setp") == comparisons
 
 
+def in_rows(x, out, n, start, B: tl.constexpr, STEP: tl.constexpr):
+    """Positions of two dimensions, as kernels write them that name the elements of a vector."""
+    rows, lanes = tl.arange(0, B)[:, None], tl.arange(0, 8)[None, :]
+    places = (tl.program_id(0) + start) * STEP + rows * STEP + lanes
+    tl.store(out + places, tl.load(x + places, mask=places < n, other=-1.0))
+
+
+@pytest.mark.parametrize(
+    ("divisible", "step", "loads"), [(True, 8, 4), (False, 8, 36), (True, 12, 0)]
+)
+def test_masks_of_two_dimensions_take_vectors_whole(divisible, step, loads):
+    """Where each vector is below the bound or none of it: no load of single elements remains."""
+    kind = dtypes.pointer_type(dtypes.float16)
+    signature = {"x": kind, "out": kind, "n": dtypes.int32, "start": dtypes.int32}
+    signature |= {"B": constexpr(128), "STEP": constexpr(step)}
+    divisors = {"x": 16, "out": 16, **({"n": 16} if divisible else {})}
+    text = str(build(KernelFunction(in_rows), signature, divisors).module)
+    n = 736 if divisible else 733
+    arguments = [np.arange(1, 2049, dtype=np.float16), np.zeros(2048, np.float16), n, 2]
+    expected = run_on_copies(parse_ir(text), arguments, (1, 1, 1))
+    artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
+    np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[1], expected[1])
+    if loads:
+        assert artifact.asm["ptx"].count("ld.global") == loads
+
+
 def chosen(x, out, which, B: tl.constexpr):
     columns = tl.arange(0, B)
     wanted = tl.load(which + tl.program_id(0))

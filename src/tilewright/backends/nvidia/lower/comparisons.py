@@ -3,13 +3,14 @@
 `columns < n` with an `n` that is a multiple of 16 has one value for 16 neighbours that begin at a multiple of 16. A
 thread whose registers hold such neighbours compares once for them, and has one predicate instead of one each: a layer
 norm of 16384 fp32 columns has 8 instead of 32, which loads of the same elements have anyway, and takes 66 registers
-instead of 74.
+instead of 74. Positions may have several dimensions: `rows[:, None] * 8 + lanes[None, :] < n`.
 
 `columns == label` with a 64-bit label compares 32 bits of each column: that the label has no more is found once.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -22,14 +23,12 @@ from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.gpu.analysis.accesses import EQUAL
+from tilewright.passes.gpu.analysis.mask_runs import mask_run
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _MAX_RUN = 16
-_POSITION_FIRST = frozenset(("slt", "sge", "ult", "uge"))
-"""Comparisons `position < multiple`, and their negations; others separate the multiple itself from what follows it."""
-_POSITION_SECOND = frozenset(("sgt", "sle", "ugt", "ule"))
 
 
 def lower_compare(gen: KernelCodegen, op: tile.CmpIOp) -> None:
@@ -87,65 +86,19 @@ def _lower_index_equality(
 
 def _representatives(gen: KernelCodegen, op: tile.CmpIOp) -> list[int] | None:
     """For each register the one whose result it has; None where all differ."""
-    predicate = op.predicate.data
-    if predicate in _POSITION_FIRST:
-        position, bound = op.lhs, op.rhs
-    elif predicate in _POSITION_SECOND:
-        position, bound = op.rhs, op.lhs
-    else:
-        return None
     layout = gpu.layout_of(op.result)
-    if layout is None or not isinstance(bound.owner, tile.SplatOp):
+    if layout is None or not tile.is_tile(op.result):
         return None
-    found = _axis_and_divisor(gen, position)
-    if found is None:
-        return None
-    axis, divisor = found
-    run = min(_MAX_RUN, divisor, _divisor(gen, bound.owner.source))
-    while run > 1 and not _holds_runs(layout, axis, run):
-        run //= 2
-    if run == 1:
+    sizes = [_run(gen, op, layout, d) for d in range(layout.rank)]
+    if max(sizes, default=1) == 1:
         return None
     first: dict[tuple[int, ...], int] = {}
-    same: list[int] = []
-    for register, offset in enumerate(layout.register_offsets):
-        start = offset[axis] & -run
-        key = (*offset[:axis], start, *offset[axis + 1 :])
-        same.append(first.setdefault(key, register))
-    return same
+    starts = (tuple(c & -s for c, s in zip(o, sizes, strict=True)) for o in layout.register_offsets)
+    return [first.setdefault(start, register) for register, start in enumerate(starts)]
 
 
-def _axis_and_divisor(gen: KernelCodegen, value: SSAValue) -> tuple[int, int] | None:
-    """The axis along which neighbours differ by one, and a power of two of whose multiples their runs begin at one
-    where their index does; None where nothing is known."""
-    axis = 0
-    divisor = _MAX_RUN
-    while True:
-        op = value.owner
-        if isinstance(op, tile.ArangeOp):
-            return axis, min(divisor, _power_of_two(op.start.value.data))
-        if isinstance(op, arith.ExtSIOp | arith.ExtUIOp):
-            value = op.input
-        elif isinstance(op, arith.AddiOp) and isinstance(op.lhs.owner, tile.SplatOp):
-            divisor, value = min(divisor, _divisor(gen, op.lhs.owner.source)), op.rhs
-        elif isinstance(op, arith.AddiOp) and isinstance(op.rhs.owner, tile.SplatOp):
-            divisor, value = min(divisor, _divisor(gen, op.rhs.owner.source)), op.lhs
-        else:
-            return None
-
-
-def _divisor(gen: KernelCodegen, value: SSAValue) -> int:
-    """A power of two that divides a number."""
-    return _power_of_two(gen.known.divisor(value))
-
-
-def _power_of_two(number: int) -> int:
-    """The largest one that divides `number`, up to what is asked for."""
-    return min(_MAX_RUN, number & -number) if number else _MAX_RUN
-
-
-def _holds_runs(layout: Layout, axis: int, run: int) -> bool:
-    """Whether what distinguishes threads along an axis are multiples of `run`."""
-    vectors = (*layout.lanes, *layout.warps)
-    starts = [*(v[axis] for v in vectors), layout.group_step(axis), layout.block[axis]]
-    return all(start % run == 0 for start in starts)
+def _run(gen: KernelCodegen, op: tile.CmpIOp, layout: Layout, axis: int) -> int:
+    """The length of aligned runs along an axis that have one result, each in registers of one thread."""
+    run = layout.num_consecutive(axis, _MAX_RUN)
+    run = gcd(run, layout.group_step(axis), layout.block[axis])
+    return min(run, mask_run(op.result, axis, gen.known)) if run > 1 else 1
