@@ -17,6 +17,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.layout_verification import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.memory import verify_indices, verify_view
+from tilewright.ir.walk import ancestors
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_layout
 from tilewright.layouts.shared import (
     LINEAR,
@@ -257,12 +258,8 @@ def _scalar(op: Operation) -> bool:
 
 def verify_one_thread(op: Operation) -> None:
     """Require TMA loads and expected bytes to be issued by one thread: below a branch on `gpu.elect`."""
-    above = op.parent_op()
-    while above is not None:
-        if isinstance(above, scf.IfOp) and _elected(above.cond):
-            return
-        above = above.parent_op()
-    raise VerifyException(f"{op.name}: every thread would do it: a gpu.elect is missing")
+    if not any(isinstance(above, scf.IfOp) and _elected(above.cond) for above in ancestors(op)):
+        raise VerifyException(f"{op.name}: every thread would do it: a gpu.elect is missing")
 
 
 def _elected(condition: SSAValue) -> bool:

@@ -58,6 +58,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure, results_of_users
 from tilewright.passes.analysis.aliasing import (
     base_argument,
     has_distinct_lanes,
@@ -195,18 +196,13 @@ def _has_dead_lanes(load: tile.LoadViewOp) -> bool:
 
 def _flows_to(value: SSAValue, store: tile.StoreViewOp) -> bool:
     """Whether each lane of `value` only affects the same lane of the stored value."""
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
+    for current in closure([value], results_of_users):
         for use in current.uses:
             op = use.operation
-            if op is store:
-                continue
             accumulates = isinstance(op, tile.DotOp) and use.index == 2
-            if op.parent is not store.parent or not (accumulates or is_pure_elementwise(op)):
+            moves = op.parent is store.parent and (accumulates or is_pure_elementwise(op))
+            if op is not store and not moves:
                 return False
-            pending.extend(r for r in op.results if r not in seen)
-            seen.update(op.results)
     return True
 
 

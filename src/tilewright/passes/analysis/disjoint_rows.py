@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from xdsl.dialects import scf
@@ -15,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
@@ -63,13 +65,11 @@ def accesses_arithmetic(first: Operation, second: Operation) -> Promise:
 
 def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:
     """Loops around `op` whose iteration is independent of that of `other`."""
-    found: list[scf.ForOp] = []
-    parent = op.parent_op()
-    while parent is not None and parent is not loop:
-        if isinstance(parent, scf.ForOp) and not (loop is None and parent.is_ancestor(other)):
-            found.append(parent)
-        parent = parent.parent_op()
-    return found
+    return [
+        parent
+        for parent in takewhile(lambda above: above is not loop, ancestors(op))
+        if isinstance(parent, scf.ForOp) and not (loop is None and parent.is_ancestor(other))
+    ]
 
 
 def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:

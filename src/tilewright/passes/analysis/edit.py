@@ -36,12 +36,10 @@ def start_of(block: Block) -> Operation:
 
 def outermost_in(block: Block, op: Operation) -> Operation:
     """The operation of `block` that is `op` or holds it."""
-    while op.parent is not block:
-        above = op.parent_op()
-        if above is None:
-            raise PassError(f"{op.name} is not in that block")
-        op = above
-    return op
+    found = block.find_ancestor_op_in_block(op)
+    if found is None:
+        raise PassError(f"{op.name} is not in that block")
+    return found
 
 
 def insert_before(new: Operation, op: Operation) -> None:

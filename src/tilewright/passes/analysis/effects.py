@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import cast
 
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, Pure
 
 from tilewright.dialects import tile
@@ -108,11 +108,4 @@ def loop_depth(value: SSAValue) -> int:
 
 def defined_inside(value: SSAValue, op: Operation) -> bool:
     """Whether `value` is a result or block argument inside one of the regions of `op`."""
-    owner = value.owner
-    block = owner if isinstance(value, BlockArgument) or isinstance(owner, Block) else owner.parent
-    while block is not None:
-        parent = block.parent_op()
-        if parent is op:
-            return True
-        block = parent.parent if parent is not None else None
-    return False
+    return value.owner is not op and op.is_ancestor(value.owner)

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import location_of
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.emit import constant_int
 
 
@@ -271,17 +272,10 @@ def no_contiguous_dim(access: Operation) -> Missed:
 
 def root_cause(value: SSAValue, missed: Mapping[SSAValue, Missed]) -> Missed | None:
     """The first reason among the operands from which a value is computed, transitively."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
+    for current in closure([value], lambda v: reversed(sources(v))):
         found = missed.get(current)
         if found is not None and found.reason is not Reason.NOT_AFFINE:
             return found
-        if isinstance(current.owner, Operation):
-            pending += reversed(current.owner.operands)
     return missed.get(value)
 
 

@@ -7,6 +7,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.emit import Emitter
 
 _ARITHMETIC = (
@@ -23,18 +24,11 @@ def known_to_launcher(op: Operation, emitter: Emitter) -> SSAValue | None:
     """
     if not isinstance(op, tile.HintOp) or op.kind.data != tile.ALIGNED:
         return None
-    pending, seen = [op.source], set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    for value in closure([op.source], sources):
         if isinstance(value, BlockArgument):
             if not isinstance(value.owner.parent_op(), FuncOp):
                 return None
-        elif isinstance(value.owner, _ARITHMETIC):
-            pending += value.owner.operands
-        else:
+        elif not isinstance(value.owner, _ARITHMETIC):
             return None
     return op.source
 

@@ -37,6 +37,7 @@ buffers, and those that remove barriers, have run. Ensures: a barrier of the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
@@ -45,6 +46,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass, functions_of
@@ -171,19 +173,12 @@ def _innermost_block(users: list[Operation]) -> Block | None:
 
 def _blocks_around(op: Operation) -> list[Block]:
     """The blocks that an operation is in, the outermost first."""
-    found: list[Block] = []
-    current: Operation | None = op
-    while current is not None and current.parent is not None:
-        found.append(current.parent)
-        current = current.parent_op()
-    return found[::-1]
+    blocks = [current.parent for current in (op, *ancestors(op))]
+    return [block for block in reversed(blocks) if block is not None]
 
 
 def _in_producer_warp(op: Operation) -> bool:
-    above = op.parent_op()
-    while above is not None and not isinstance(above, gpu.ProducerWarpOp):
-        above = above.parent_op()
-    return above is not None
+    return any(isinstance(above, gpu.ProducerWarpOp) for above in ancestors(op))
 
 
 def _writes_first(op: Operation, buffer: SSAValue) -> bool:
@@ -213,12 +208,8 @@ def _has_stages_of_inner_loop(buffer: SSAValue, users: list[Operation], block: B
 
 
 def _is_in_loop_inside(block: Block, op: Operation) -> bool:
-    above = op.parent_op()
-    while above is not None and above is not block.parent_op():
-        if isinstance(above, scf.ForOp):
-            return True
-        above = above.parent_op()
-    return False
+    inside = takewhile(lambda above: above is not block.parent_op(), ancestors(op))
+    return any(isinstance(above, scf.ForOp) for above in inside)
 
 
 def _end_of_use(op: Operation, block: Block) -> Operation | None:

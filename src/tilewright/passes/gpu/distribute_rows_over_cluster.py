@@ -50,6 +50,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
@@ -175,11 +176,9 @@ def _is_row(value: SSAValue) -> bool:
 def _is_recurrence(op: Operation) -> bool:
     """Whether a loop around a reduction carries numbers, as it does where an iteration waits for the sums of the one
     before: with an exchange between CTAs in each."""
-    above = op.parent_op()
-    while above is not None:
-        if isinstance(above, scf.ForOp | scf.WhileOp) and any(
-            isinstance(value.type, AnyFloat) for value in above.results
-        ):
-            return True
-        above = above.parent_op()
-    return False
+    return any(
+        isinstance(value.type, AnyFloat)
+        for above in ancestors(op)
+        if isinstance(above, scf.ForOp | scf.WhileOp)
+        for value in above.results
+    )

@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import ancestors, closure
 from tilewright.layouts.fragments import choose_warpgroup_grid
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure_elementwise
@@ -139,10 +140,7 @@ def _row_of(op: tile.DotOp, target: TargetInfo, unit: str) -> MmaInstruction | N
 
 def warps_around(op: Operation) -> int:
     """Warps of the program that a dot is in (the attribute `gpu.num_warps`; 4 without it)."""
-    above = op.parent_op()
-    while above is not None and "gpu.num_warps" not in above.attributes:
-        above = above.parent_op()
-    given = above.attributes["gpu.num_warps"] if above is not None else None
+    given = next(filter(None, (o.attributes.get("gpu.num_warps") for o in ancestors(op))), None)
     return given.value.data if isinstance(given, IntegerAttr) else 4
 
 
@@ -170,14 +168,13 @@ def _reads_lines(op: tile.DotOp) -> bool:
 
 def _comes_in_pairs(value: SSAValue) -> bool:
     """Whether element-wise operations make a tile of sums of a dot, or of elements of 16 bits."""
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
-        made = current.owner
-        if isinstance(made, tile.DotOp) or tile.element_bytes(tile.element_of(current)) == 2:
-            return True
-        if isinstance(made, Operation) and is_pure_elementwise(made):
-            new = [v for v in made.operands if tile.is_tile(v) and v not in seen]
-            seen.update(new)
-            pending += new
-    return False
+
+    def tiles(value: SSAValue) -> list[SSAValue]:
+        if not isinstance(value.owner, Operation) or not is_pure_elementwise(value.owner):
+            return []
+        return [v for v in value.owner.operands if tile.is_tile(v)]
+
+    return any(
+        isinstance(v.owner, tile.DotOp) or tile.element_bytes(tile.element_of(v)) == 2
+        for v in closure([value], tiles)
+    )

@@ -34,6 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import closure
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
@@ -144,13 +145,7 @@ def _first_loop(block: Block) -> scf.ForOp | None:
 
 def _made_of(loads: list[Operation]) -> set[Operation]:
     """Loads and their transitive users in the block."""
-    found, pending = set(loads), list(loads)
-    while pending:
-        for result in pending.pop().results:
-            users = {use.operation for use in result.uses} - found
-            found |= users
-            pending += users
-    return found
+    return set(closure(loads, lambda op: [u.operation for r in op.results for u in r.uses]))
 
 
 def _uses(loop: scf.ForOp, made: set[Operation]) -> bool:

@@ -16,6 +16,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise, is_flagged
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer
 from tilewright.passes.analysis.facts.lattice import (
@@ -91,14 +92,12 @@ class Facts:
     def _inside(self, value: SSAValue, op: Operation) -> Fact:
         """The fact of a value where `op` runs: in the body of loops."""
         fact = self.of(value)
-        parent = op.parent_op()
-        while parent is not None:
+        for parent in ancestors(op):
             if isinstance(parent, scf.ForOp):
                 if parent not in self._implied:
                     self._implied[parent] = implied_by(parent, self.of)
                 implied = self._implied[parent].get(value)
                 fact = fact if implied is None else meet(fact, implied)
-            parent = parent.parent_op()
         return fact
 
     # ---- polynomials -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ is read at itself; `trans(x + 1)` reads `x` elsewhere although `x` has no shape 
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
@@ -26,7 +26,7 @@ def crosses_lanes(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
         current = pending.pop()
         for use in current.uses:
             op = use.operation
-            if not _is_inside(op, group):
+            if not group.is_ancestor(op):
                 continue
             if (isinstance(op, _MOVES) or tile.moves_lanes(op)) and not (
                 isinstance(op, tile.GatherOp) and op.index is current and op.source is not current
@@ -59,11 +59,3 @@ def _reached(op: Operation) -> list[SSAValue]:
         above = op.parent_op()
         return [] if above is None else _reached(above)
     return list(op.results)
-
-
-def _is_inside(op: Operation, group: cpu.FusionGroupOp) -> bool:
-    current: Operation | None = op
-    while current is not None and current is not group:
-        home: Block | None = current.parent
-        current = None if home is None else home.parent_op()
-    return current is group

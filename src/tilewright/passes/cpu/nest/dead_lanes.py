@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
@@ -97,10 +98,7 @@ def keeps_all_lanes(block: Block) -> set[cpu.FusionGroupOp]:
 
 
 def _group_of(op: Operation) -> Operation | None:
-    above = op.parent_op()
-    while above is not None and not isinstance(above, cpu.FusionGroupOp):
-        above = above.parent_op()
-    return above
+    return next((o for o in ancestors(op) if isinstance(o, cpu.FusionGroupOp)), None)
 
 
 def _buffers_read(op: Operation) -> list[SSAValue]:

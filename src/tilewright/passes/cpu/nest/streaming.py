@@ -11,10 +11,11 @@ from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.cpu.analysis.hazards import constant_of, same_scalar
 from tilewright.passes.cpu.nest.emit import Emitter
 from tilewright.targets import TargetInfo
@@ -93,17 +94,7 @@ def _bytes(op: tile.LoadViewOp | tile.StoreViewOp) -> int:
 
 def _is_of_program(value: SSAValue) -> bool:
     """Whether a scalar depends on the program's index."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        owner = current.owner
-        if current in seen or isinstance(owner, Block):
-            continue
-        seen.add(current)
-        if isinstance(owner, tile.ProgramIdOp):
-            return True
-        pending += owner.operands
-    return False
+    return any(isinstance(v.owner, tile.ProgramIdOp) for v in closure([value], sources))
 
 
 def _programs(emit: Emitter) -> SSAValue:

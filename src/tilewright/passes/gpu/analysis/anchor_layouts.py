@@ -7,7 +7,7 @@ no anchor, nor do changes of shape: they take the layout their user asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer_product_layout, scan_of_columns_layout
 from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
@@ -212,7 +213,7 @@ class AnchorLayouts:
         def following(value: SSAValue) -> list[SSAValue]:
             return [v for v in _operands(value) + _results(value) if not self.is_free(v)]
 
-        found = _lane_by_lane(op.result, following)
+        found = list(closure([op.result], following))
         if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
             return None
         loads = [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
@@ -241,7 +242,7 @@ class AnchorLayouts:
         if not isinstance(op.parent_op(), scf.ForOp | scf.WhileOp):
             return None
         shape = tile.shape_of(value)
-        for made in _lane_by_lane(value, _results):
+        for made in closure([value], _results):
             for use in made.uses:
                 user = use.operation
                 if isinstance(user, tile.ReduceOp) and user.parent is op.parent and len(shape) == 2:
@@ -367,10 +368,10 @@ def _in_chain(op: tile.DotOp) -> bool:
     whole rows a warp, those registers need not move (attention)."""
     return any(
         isinstance(value.owner, tile.DotOp) and value is not op.result
-        for value in _lane_by_lane(op.lhs, _operands)
+        for value in closure([op.lhs], _operands)
     ) or any(
         isinstance(use.operation, tile.DotOp) and use.index == 0
-        for value in _lane_by_lane(op.result, _results)
+        for value in closure([op.result], _results)
         for use in value.uses
     )
 
@@ -387,20 +388,6 @@ def _results(value: SSAValue) -> list[SSAValue]:
     users = [use.operation for use in value.uses if is_pure_elementwise(use.operation)]
     made = [result for user in users for result in user.results]
     return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
-
-
-def _lane_by_lane(
-    value: SSAValue, following: Callable[[SSAValue], list[SSAValue]]
-) -> dict[SSAValue, None]:
-    """`value` and what element-wise operations lead to from there."""
-    found: dict[SSAValue, None] = {}
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found[current] = None
-            pending += following(current)
-    return found
 
 
 def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
@@ -440,7 +427,7 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     no other layout than the load and the store. Otherwise each thread has one run.
     """
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
-    loads = [v.owner for i in op.inputs for v in _lane_by_lane(i, _operands)]
+    loads = [v.owner for i in op.inputs for v in closure([i], _operands)]
     along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
     powers = all(e & (e - 1) == 0 for e in (*shape, warps))
     if len(shape) == 2 and axis == 0 and powers and not along:
@@ -462,7 +449,7 @@ def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> 
     """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`."""
     if not isinstance(load, tile.LoadViewOp) or contiguous_dim(load) is None:
         return None
-    for value in _lane_by_lane(load.result, _results):
+    for value in closure([load.result], _results):
         for use in value.uses:
             if isinstance(use.operation, tile.ScanOp):
                 layout = scan_layout(use.operation, known, warps)

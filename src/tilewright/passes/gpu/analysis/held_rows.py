@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise, is_volatile
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
@@ -131,17 +132,11 @@ def _first_use(op: Operation, sequence: list[Operation], at: int) -> int:
 
 def is_free(value: SSAValue) -> bool:
     """Return whether a value is rematerializable: pure operations on constants and indices, without loads."""
-    pending, seen = [value], {value}
-    while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, _LOADS) or not isinstance(owner, Operation):
-            return False
-        if not is_pure(owner) or owner.regions:
-            return False
-        new = [v for v in owner.operands if tile.is_tile(v) and v not in seen]
-        seen.update(new)
-        pending += new
-    return True
+    made = (v.owner for v in closure([value], lambda v: filter(tile.is_tile, sources(v))))
+    return all(
+        isinstance(op, Operation) and not isinstance(op, _LOADS) and is_pure(op) and not op.regions
+        for op in made
+    )
 
 
 def _block_of(value: SSAValue) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from xdsl.dialects import scf
@@ -10,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.edit import block_of, end_of, erase, rebuild
 from tilewright.passes.analysis.emit import constant_int
 
@@ -36,20 +38,13 @@ def enclosing_regions(op: Operation, function: FuncOp) -> list[Around] | None:
 
 def is_in_loop(op: Operation, function: FuncOp) -> bool:
     """Whether an operation may run more than once in a program."""
-    above = op.parent_op()
-    while above is not None and above is not function:
-        if isinstance(above, scf.ForOp | scf.WhileOp):
-            return True
-        above = above.parent_op()
-    return False
+    inside = takewhile(lambda above: above is not function, ancestors(op))
+    return any(isinstance(above, scf.ForOp | scf.WhileOp) for above in inside)
 
 
 def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
     """The loop around an operation that is nearest to it."""
-    above = op.parent_op()
-    while above is not None and not isinstance(above, scf.ForOp | scf.WhileOp):
-        above = above.parent_op()
-    return above
+    return next((o for o in ancestors(op) if isinstance(o, scf.ForOp | scf.WhileOp)), None)
 
 
 class LoopCarriedScalars:

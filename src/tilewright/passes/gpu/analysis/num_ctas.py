@@ -5,6 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
+from tilewright.ir.walk import ancestors
+
 BLOCKS = "gpu.num_ctas"
 CTAS_PER_SM = "gpu.ctas_per_sm"
 """On a function: blocks that are to share an SM, which limits the registers of a thread."""
@@ -16,10 +18,8 @@ def num_ctas_of(op: Operation) -> int:
     Each has as many of the program's warps as the others; together they are a cluster. They share no
     shared memory, so what needs operands there (`wgmma`, copies) is for programs of one block.
     """
-    above: Operation | None = op
-    while above is not None:
+    for above in (op, *ancestors(op)):
         given = above.attributes.get(BLOCKS)
         if isinstance(given, IntegerAttr):
             return given.value.data
-        above = above.parent_op()
     return 1

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.types import defining_op
+from tilewright.ir.walk import closure
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
@@ -227,15 +228,11 @@ def _has_room(op: tile.DotOp) -> bool:
 
 def _users(read: gpu.LocalLoadOp) -> list[Operation]:
     """All users of a tile, through elementwise operations; unordered."""
-    found: dict[Operation, None] = {}
-    pending: list[SSAValue] = [read.result]
-    while pending:
-        for use in pending.pop().uses:
-            op = use.operation
-            if op not in found:
-                found[op] = None
-                pending += op.results if is_pure_elementwise(op) else []
-    return list(found)
+
+    def users(op: Operation) -> list[Operation]:
+        return [use.operation for result in op.results for use in result.uses]
+
+    return list(closure(users(read), lambda op: users(op) if is_pure_elementwise(op) else []))
 
 
 def _may_move(op: Operation, made: set[SSAValue]) -> bool:

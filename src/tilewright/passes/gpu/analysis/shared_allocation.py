@@ -79,7 +79,7 @@ def release_at_barriers(function: FuncOp) -> None:
             continue
         users = buffer_users(op.result)
         if users and not any(isinstance(user, gpu.LocalDeallocOp) for user in users):
-            places = [order[_outermost(block, user)] for user in users]
+            places = [order[outermost_in(block, user)] for user in users]
             overs = [
                 order[over] for user in users if (over := _end_of_use(user, block)) is not None
             ]
@@ -95,16 +95,11 @@ def release_at_barriers(function: FuncOp) -> None:
                 del last[buffer]
 
 
-def _outermost(block: Block, op: Operation) -> Operation:
-    """The operation of `block` that `op` is or is in."""
-    return op if op.parent is block else outermost_in(block, op)
-
-
 def _end_of_use(user: Operation, block: Block) -> Operation | None:
     """The operation of `block` after which a use of a buffer is over: of an MMA, the wait for it; None where
     there is none."""
     if not isinstance(user, gpu.WgmmaOp) or user.parent is not block:
-        return _outermost(block, user)
+        return outermost_in(block, user)
     following = user.next_op
     while following is not None:
         if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
@@ -198,13 +193,8 @@ class SharedAllocation:
 
     def _top(self, op: Operation) -> int:
         """Position of the operation of the function's block that `op` is in."""
-        current = op
-        while current.parent is not self._block:
-            above = current.parent_op()
-            if above is None:
-                return 0
-            current = above
-        return self._order[current]
+        top = self._block.find_ancestor_op_in_block(op)
+        return 0 if top is None else self._order[top]
 
     def place(self, buffer: SSAValue) -> tuple[int, int]:
         """First byte of a buffer, and the byte after its last stage."""

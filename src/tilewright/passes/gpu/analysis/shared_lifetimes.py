@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 
 
@@ -89,12 +90,12 @@ class SharedLifetimes:
         positions: dict[Block, list[int]] = {}
         for user in users:
             for block in outermost:
-                within = user if user.parent is block else _enclosing_of(block, user)
+                within = block.find_ancestor_op_in_block(user)
                 if within is not None:
                     positions.setdefault(block, []).append(self._position(within))
                     break
             else:  # live after the operation that deallocates it
-                outer = [self._position(_outermost(self._block, u)) for u in users]
+                outer = [self._position(outermost_in(self._block, u)) for u in users]
                 return [_Interval(self._block, min(outer), max(outer), ends=False)]
         return [_Interval(b, min(ps), max(ps), ends=True) for b, ps in positions.items()] or [
             _Interval(self._block, 0, -1, ends=False)
@@ -113,18 +114,4 @@ class SharedLifetimes:
 def _enclosing(block: Block, inner: Block) -> Operation | None:
     """Return the operation of `block` that encloses the block `inner`, or None."""
     op = inner.parent_op()
-    return op if op is None or op.parent is block else _enclosing_of(block, op)
-
-
-def _enclosing_of(block: Block, op: Operation) -> Operation | None:
-    """Return the operation of `block` that encloses `op`, or None."""
-    above = op.parent_op()
-    while above is not None and above.parent is not block:
-        above = above.parent_op()
-    return above
-
-
-def _outermost(block: Block, op: Operation) -> Operation:
-    """Return the operation of `block` that is or encloses `op`."""
-    found = op if op.parent is block else _enclosing_of(block, op)
-    return op if found is None else found
+    return op and block.find_ancestor_op_in_block(op)

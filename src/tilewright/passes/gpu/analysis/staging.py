@@ -78,7 +78,7 @@ def copied_together(loads: list[tile.LoadViewOp]) -> list[Group]:
     order = {o: i for i, o in enumerate(block.ops)}
     firsts: dict[tile.LoadViewOp, Operation] = {}
     for load in loads:
-        users = [_holder(block, use.operation) for use in load.result.uses]
+        users = [block.find_ancestor_op_in_block(use.operation) for use in load.result.uses]
         inside = [user for user in users if user is not None]
         if inside and len(inside) == len(users):
             firsts[load] = min(inside, key=lambda user: order[user])
@@ -88,16 +88,6 @@ def copied_together(loads: list[tile.LoadViewOp]) -> list[Group]:
     if order[first] > max(order[load] for load in firsts):
         return [(list(firsts), first)]
     return [([load], user) for load, user in firsts.items()]
-
-
-def _holder(block: Block, op: Operation) -> Operation | None:
-    """The operation of a block that is `op` or holds it; None where `op` is elsewhere."""
-    while op.parent is not block:
-        above = op.parent_op()
-        if above is None:
-            return None
-        op = above
-    return op
 
 
 def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:

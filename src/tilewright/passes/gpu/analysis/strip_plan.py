@@ -10,6 +10,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import ancestors, closure, sources
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import (
     defined_inside,
@@ -244,24 +245,17 @@ class Plan:
 
     def _is_free(self, value: SSAValue) -> bool:
         """Whether a value depends only on counters and scalars, none of them reduced here."""
-        pending, seen = [value], {value}
-        while pending:
-            op = pending.pop().owner
-            if not isinstance(op, Operation) or op.parent is not self.block:
-                continue
-            if not is_pure(op) or op.regions:
-                return False
-            new = [v for v in op.operands if v not in seen]
-            seen.update(new)
-            pending += new
-        return True
+
+        def inside(value: SSAValue) -> bool:
+            return isinstance(value.owner, Operation) and value.owner.parent is self.block
+
+        values = closure([value], lambda v: sources(v) if inside(v) else ())
+        owners = [v.owner for v in values if inside(v)]
+        return all(is_pure(op) and not op.regions for op in owners if isinstance(op, Operation))
 
     def in_loops(self, op: Operation) -> bool:
         """Whether an operation is within one of `loops`."""
-        parent = op.parent_op()
-        while parent is not None and parent not in self.loops:
-            parent = parent.parent_op()
-        return parent is not None
+        return any(above in self.loops for above in ancestors(op))
 
 
 def ops_of(block: Block, loops: frozenset[Operation]) -> Iterator[Operation]:
@@ -326,16 +320,10 @@ class Group:
         return sorted(self._slice(self.sinks), key=self.plan.place.__getitem__)
 
     def _slice(self, ends: Sequence[Operation]) -> set[Operation]:
-        needed: set[Operation] = set()
-        pending = list(ends)
-        while pending:
-            op = pending.pop()
-            if op in needed:
-                continue
-            needed.add(op)
-            owners = [v.owner for v in self.plan.needs(op)]
-            pending += [owner for owner in owners if isinstance(owner, Operation)]
-        return needed
+        def definitions(op: Operation) -> list[Operation]:
+            return [v.owner for v in self.plan.needs(op) if isinstance(v.owner, Operation)]
+
+        return set(closure(ends, definitions))
 
     # ---- order in memory ----
 

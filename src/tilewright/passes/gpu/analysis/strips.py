@@ -11,6 +11,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
 from tilewright.passes.analysis.edit import end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
@@ -44,18 +45,12 @@ class CachePlan:
 
 def is_program_variant(load: Operation) -> bool:
     """Whether programs may load different elements; otherwise L2 serves all programs."""
-    pending, seen = [load], {load}
-    while pending:
-        for value in pending.pop().operands:
-            owner = value.owner
-            if not isinstance(owner, Operation):
-                continue  # an argument
-            if owner.regions or not is_pure(owner) or isinstance(owner, tile.ProgramIdOp):
-                return True
-            if owner not in seen:
-                seen.add(owner)
-                pending.append(owner)
-    return False
+    owners = (value.owner for value in closure(load.operands, sources))
+    return any(
+        owner.regions or not is_pure(owner) or isinstance(owner, tile.ProgramIdOp)
+        for owner in owners
+        if isinstance(owner, Operation)
+    )
 
 
 def plan_cache(

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.polynomial import Polynomial
@@ -53,24 +55,12 @@ HOST = Origin()
 
 def origins_around(access: Operation) -> Iterator[Origin]:
     """The blocks around an operation in which the program may make a map for it, the outermost first."""
-    blocks: list[Block] = []
-    above: Operation | None = access
-    while above is not None and not isinstance(above, FuncOp):
-        block = above.parent
-        if block is not None:
-            blocks.append(block)
-        above = above.parent_op()
+    inside = takewhile(lambda op: not isinstance(op, FuncOp), (access, *ancestors(access)))
+    blocks = [op.parent for op in inside if op.parent is not None]
     return (Origin(block) for block in reversed(blocks))
 
 
 def is_available(value: SSAValue, block: Block) -> bool:
     """Return whether a value is defined in `block` or around it."""
-    owner = value.owner
-    defined = owner if isinstance(owner, Block) else owner.parent
-    current: Block | None = block
-    while current is not None:
-        if current is defined:
-            return True
-        above = current.parent_op()
-        current = above.parent if above is not None else None
-    return False
+    defined = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return defined is not None and defined.is_ancestor(block)

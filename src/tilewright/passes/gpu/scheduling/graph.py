@@ -15,7 +15,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.effects import has_effect, is_pure
+from tilewright.passes.analysis.effects import defined_inside, has_effect, is_pure
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -83,17 +83,7 @@ class LoopGraph:
     def operands_of(self, op: Operation) -> list[SSAValue]:
         """Operands of a step and values that its regions take from around."""
         inner = [v for region in op.regions for o in region.walk() for v in o.operands]
-        return [*op.operands, *(v for v in inner if self._is_around(v, op))]
-
-    @staticmethod
-    def _is_around(value: SSAValue, op: Operation) -> bool:
-        block = value.block if isinstance(value, BlockArgument) else value.owner.parent
-        while block is not None:
-            above = block.parent_op()
-            if above is op:
-                return False
-            block = above.parent if above is not None else None
-        return True
+        return [*op.operands, *(v for v in inner if not defined_inside(v, op))]
 
     def is_ordered(self, op: Operation) -> bool:
         """Whether a step must keep its order relative to other such steps: it writes memory, may read memory that
