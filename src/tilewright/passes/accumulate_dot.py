@@ -56,10 +56,7 @@ class AccumulateDot(Pass):
             if isinstance(op, (arith.AddfOp, arith.AddiOp)):
                 changed |= _accumulate(op)
         if changed:
-            for function in module.body.block.ops:
-                for region in function.regions:
-                    for block in region.blocks:
-                        erase_dead(block)
+            erase_dead(module.body.block)
 
 
 def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:

@@ -90,7 +90,7 @@ def _sweep(function: FuncOp) -> bool:
             inside = list(op.walk())
             if simplify_control(op, known):
                 changed = True
-                gone.update(inner for inner in inside if not _is_in(inner, function))
+                gone.update(inner for inner in inside if not function.is_ancestor(inner))
             continue
         if len(op.results) != 1 or is_terminator(op):
             continue
@@ -121,12 +121,3 @@ def _simpler(op: Operation) -> SSAValue | None:
     if value is None:
         value = fold(op, emitter)
     return shapes.equal_lanes(op, emitter) if value is None else value
-
-
-def _is_in(op: Operation, function: FuncOp) -> bool:
-    current: Operation | None = op
-    while current is not None:
-        if current is function:
-            return True
-        current = current.parent_op()
-    return False

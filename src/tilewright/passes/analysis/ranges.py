@@ -18,10 +18,9 @@ from tilewright.passes.analysis.disjoint_rows import (
     is_strided,
     offset_of,
 )
-from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.polynomial import Leaf, Polynomial
+from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _MOST_ITERATIONS = 256
@@ -61,9 +60,10 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
         return False
     if loop is None:
         return distance + low_b > high_a or distance + high_b < low_a
-    stride = _per_iteration(loop, start_a, symbols)
-    if stride is None or stride == 0:
+    advance, step = symbols.step_per_iteration(start_a, loop), constant_int(loop.step)
+    if not advance or not step:
         return False
+    stride = advance * step
     if _are_interleaved((first, second), loop, distance, stride, symbols):
         return True
     if stride > 0:
@@ -124,16 +124,3 @@ def _anywhere(
         low, high = low + min(0, far), high + max(0, far)
         start = Polynomial.of({m: c for m, c in start.terms if m != counter})
     return start, (low, high)
-
-
-def _per_iteration(loop: scf.ForOp, start: Polynomial, symbols: Symbolic) -> int | None:
-    """Elements by which an access that starts at `start` advances in each iteration of `loop`."""
-    step = constant_int(loop.step)
-    counter: Leaf = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
-    advance = 0
-    for monomial, coefficient in start.terms:
-        if monomial == (counter,):
-            advance = coefficient
-        elif any(defined_inside(leaf.value, loop) for leaf in monomial):
-            return None
-    return advance * step if step is not None else None

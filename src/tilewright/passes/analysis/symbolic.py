@@ -58,6 +58,18 @@ class Symbolic:
             self._leaves[value] = Leaf(len(self._leaves), value, True)
         return Polynomial.leaf(self._leaves[value])
 
+    def step_per_iteration(self, polynomial: Polynomial, loop: scf.ForOp) -> int | None:
+        """The constant by which a polynomial changes when the counter of a loop grows by one; None if it depends on
+        other values of the loop."""
+        counter: Leaf = self.leaf(loop.body.block.args[0]).terms[0][0][0]
+        step = 0
+        for monomial, coefficient in polynomial.terms:
+            if monomial == (counter,):
+                step = coefficient
+            elif any(defined_inside(leaf.value, loop) for leaf in monomial):
+                return None
+        return step
+
     def _find(self, value: SSAValue) -> Polynomial:
         number = constant_int(value)
         if number is not None:

@@ -305,7 +305,7 @@ class _Outliner:
         # scalars that stood between the members but need a result of the group come after it
         previous: Operation = op
         for follower in group.followers:
-            if _precedes(follower, op):
+            if follower.is_before_in_block(op):
                 follower.detach()
                 self.block.insert_op_after(follower, previous)
                 previous = follower
@@ -321,7 +321,7 @@ class _Outliner:
         body.add_op(cpu.YieldOp.create(operands=list(exports)))
         for value, result in zip(exports, op.results, strict=True):
             result.name_hint = value.name_hint
-            value.replace_uses_with_if(result, lambda use, op=op: not _inside(use.operation, op))
+            value.replace_uses_with_if(result, lambda use, op=op: not op.is_ancestor(use.operation))
 
     def _provide(
         self, member: Operation, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
@@ -403,25 +403,6 @@ def _remap_operands(op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
         for i, operand in enumerate(nested.operands):
             if operand in mapping:
                 nested.operands[i] = mapping[operand]
-
-
-def _precedes(op: Operation, other: Operation) -> bool:
-    """Whether `op` stands before `other` in their block."""
-    current = op.next_op
-    while current is not None:
-        if current is other:
-            return True
-        current = current.next_op
-    return False
-
-
-def _inside(op: Operation, container: Operation) -> bool:
-    current: Operation | None = op
-    while current is not None:
-        if current is container:
-            return True
-        current = current.parent_op()
-    return False
 
 
 def _drop_dead(block: Block) -> None:

@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before, position_of, rebuild, start_of
+from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.regions import without
 from tilewright.passes.base import Pass, functions_of
@@ -146,7 +147,7 @@ class _Planner:
         first = start_of(body)
         for nested in list(body.walk()):
             for i, operand in enumerate(nested.operands):
-                if not tile.is_tile(operand) or self._is_inside(operand, op):
+                if not tile.is_tile(operand) or defined_inside(operand, op):
                     continue
                 if operand not in reads:
                     reads[operand] = self._read(operand, body, first)
@@ -165,16 +166,6 @@ class _Planner:
         read.result.name_hint = value.name_hint
         body.insert_op_before(read, before)
         return read.result
-
-    @staticmethod
-    def _is_inside(value: SSAValue, container: Operation) -> bool:
-        owner = value.owner
-        op = owner.parent_op()
-        while op is not None:
-            if op is container:
-                return True
-            op = op.parent_op()
-        return False
 
     def _write_group(self, value: SSAValue, buffer: SSAValue, before: Operation) -> None:
         """Insert a group that puts `value` into `buffer`."""

@@ -159,7 +159,7 @@ def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
         op = pending.pop().owner
         if not isinstance(op, Operation) or op.parent is not before.parent or op in needed:
             continue
-        if not _is_after(op, before):
+        if op.is_before_in_block(before):
             continue
         if op is before or op.regions or isinstance(op, LOADS):
             return False
@@ -170,15 +170,6 @@ def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
         op.detach()
         insert_before(op, before)
     return True
-
-
-def _is_after(op: Operation, other: Operation) -> bool:
-    current: Operation | None = other
-    while current is not None:
-        if current is op:
-            return True
-        current = current.next_op
-    return False
 
 
 def _rewrite(

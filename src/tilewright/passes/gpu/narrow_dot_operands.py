@@ -55,10 +55,7 @@ class NarrowDotOperands(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         narrowed = [op for op in list(module.walk()) if isinstance(op, tile.DotOp) and _narrow(op)]
         if narrowed:
-            for function in module.body.block.ops:
-                for region in function.regions:
-                    for block in region.blocks:
-                        erase_dead(block)
+            erase_dead(module.body.block)
 
 
 def _narrow(op: tile.DotOp) -> bool:

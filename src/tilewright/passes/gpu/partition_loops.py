@@ -36,7 +36,6 @@ from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass, functions_of
@@ -96,11 +95,13 @@ def _limits(loop: scf.ForOp) -> list[_Limit]:
         accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
         for dim, limit in tile.view_limits(view).items():
             extent = tile.shape_of(accessed)[dim]
-            step, range_checked = _step(symbols.of(limit), symbols, loop), None
+            step, range_checked = symbols.step_per_iteration(symbols.of(limit), loop), None
             if step is None and isinstance(limit.owner, arith.ExtSIOp):
                 range_checked = limit.owner.input
                 modulo = Symbolic(symbols.facts, modulo=True)
-                step = _narrowed(_step(modulo.of(range_checked), modulo, loop), range_checked)
+                step = _narrowed(
+                    modulo.step_per_iteration(modulo.of(range_checked), loop), range_checked
+                )
             if step is None:
                 return []
             if step:
@@ -116,18 +117,6 @@ def _narrowed(step: int | None, value: SSAValue) -> int | None:
         return None
     half = 1 << value.type.width.data - 1
     return (step + half) % (2 * half) - half
-
-
-def _step(limit: Polynomial, symbols: Symbolic, loop: scf.ForOp) -> int | None:
-    """The constant that a limit changes by in each iteration; None if it changes in another way."""
-    counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
-    step = 0
-    for monomial, coefficient in limit.terms:
-        if monomial == (counter,):
-            step = coefficient
-        elif any(defined_inside(leaf.value, loop) for leaf in monomial):
-            return None
-    return step
 
 
 class _Splitter:

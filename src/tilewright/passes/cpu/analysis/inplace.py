@@ -108,7 +108,7 @@ def updates_in_place(old: SSAValue, new: SSAValue, block: Block) -> bool:
         return False
     position = {op: i for i, op in enumerate(block.ops)}
     for use in _real_uses(old):
-        top = _ancestor_in(use, block)
+        top = block.find_ancestor_op_in_block(use)
         if top is None or position[top] > position[maker]:
             return False
         if top is maker and not _reads_lanewise(old, new, maker):
@@ -125,13 +125,6 @@ def _real_uses(value: SSAValue) -> list[Operation]:
             users.extend(u for r in op.results for u in _real_uses(r))
         users.append(op)
     return users
-
-
-def _ancestor_in(op: Operation, block: Block) -> Operation | None:
-    current: Operation | None = op
-    while current is not None and current.parent is not block:
-        current = current.parent_op()
-    return current
 
 
 def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
@@ -162,7 +155,7 @@ def updates_in_place_or_outside(old: SSAValue, new: SSAValue, block: Block) -> b
         return False
     position = {op: i for i, op in enumerate(block.ops)}
     for use in _real_uses(old):
-        top = _ancestor_in(use, block)
+        top = block.find_ancestor_op_in_block(use)
         if top is not None and position[top] > position[maker]:
             return False
         if top is maker and not _reads_lanewise(old, new, maker):

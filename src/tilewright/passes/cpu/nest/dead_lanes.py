@@ -145,7 +145,7 @@ def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts)
 def upper_bound(limit: SSAValue, group: cpu.FusionGroupOp, facts: Facts) -> SSAValue | None:
     """Return an upper bound of `limit` that is defined outside the group, or None."""
     value = limit
-    while _inside(value, group):
+    while group.is_ancestor(value.owner):
         op = value.owner
         if not isinstance(op, arith.SubiOp) or facts.may_wrap(op):
             return None
@@ -153,16 +153,6 @@ def upper_bound(limit: SSAValue, group: cpu.FusionGroupOp, facts: Facts) -> SSAV
             return None
         value = op.lhs
     return value
-
-
-def _inside(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
-    owner = value.owner
-    op = owner.parent_op() if isinstance(owner, Block) else owner
-    while op is not None:
-        if op is group:
-            return True
-        op = op.parent_op()
-    return False
 
 
 class _Proof:
@@ -233,7 +223,7 @@ class _Proof:
 
     def _carried(self, value: SSAValue, block: Block) -> bool:
         loop = block.parent_op()
-        if not isinstance(loop, scf.ForOp) or not _inside(value, self.group):
+        if not isinstance(loop, scf.ForOp) or not self.group.is_ancestor(value.owner):
             return False
         return self._for(loop, position_of(value, block.args) - 1)
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import ancestors, closure, sources
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import block_of, end_of
 from tilewright.passes.analysis.effects import (
     defined_inside,
     has_effect,
@@ -341,7 +341,8 @@ class Group:
         none in the common ancestor either, which may be a loop."""
         place = self.plan.place
         end = place[self.before] if self.before is not None else 0
-        around = _ancestor_in(load.parent, self.before)
+        block = block_of(load)
+        around = block.find_ancestor_op_in_block(self.before) if self.before is not None else None
         inside = around is None  # a loop of this block
         again = set(around.walk()) if around is not None and around is not self.before else set()
         first = around is self.before or inside
@@ -357,10 +358,3 @@ class Group:
             elif not isinstance(op, (*LOADS, tile.AssumeOp)) and has_effect(op):
                 return False
         return True
-
-
-def _ancestor_in(block: Block | None, op: Operation | None) -> Operation | None:
-    """The ancestor of `op` (or `op` itself) whose parent is `block`."""
-    while op is not None and op.parent is not block:
-        op = op.parent_op()
-    return op
