@@ -48,6 +48,14 @@ add("shifts", (4, 64), options="quick")(
         for shifted in (value << amount, value >> amount, value << 3, value >> 3)
     )
 )
+add("complex_copies", (4, 6), options="quick")(
+    lambda x: (
+        torch.view_as_real(torch.view_as_complex(x.view(4, 3, 2)).diagonal_scatter(x[0, :3] * 1j)),
+        F.conv2d(
+            (x * 1j).view(1, 2, 3, 4), (x * 1j).view(4, 1, 2, 3)[:, :, :, ::2].expand(4, 2, 2, 2)
+        ).real,
+    )
+)
 add("broadcast", (8, 1, 16), (4, 16))(lambda x, y: x + y)
 add("transpose", (40, 70), options="quick")(lambda x: (x.t() * 2).contiguous())
 add("permute", (6, 10, 14))(lambda x: x.permute(2, 0, 1).contiguous() + 1)
