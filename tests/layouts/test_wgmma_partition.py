@@ -83,7 +83,9 @@ def test_nobody_waits_for_a_bank(through, m, n, warps):
     )
     if through == "b":
         box = SharedLayout(m, n, 4, 1, 128)
-        assert not bank_conflicts(found.accumulator_layout, box.offset, 4, neighbours(found.accumulator_layout, 1, count))
+        assert not bank_conflicts(
+            found.accumulator_layout, box.offset, 4, neighbours(found.accumulator_layout, 1, count)
+        )
 
 
 def neighbours(layout, dim, count):

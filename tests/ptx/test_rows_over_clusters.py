@@ -149,7 +149,11 @@ def test_a_row_is_held_by_several_ctas(name):
 ])  # fmt: skip
 def test_exchanges_in_a_loop_take_turns(pattern, message):
     """The third one is counted where the first one was, which expects its bytes again."""
-    off = (f"{PASS}{{words-per-cta-in-loops=256 warps-per-cta=2}}", "reduce-num-warps", "batch-loads")
+    off = (
+        f"{PASS}{{words-per-cta-in-loops=256 warps-per-cta=2}}",
+        "reduce-num-warps",
+        "batch-loads",
+    )
     artifact, _ = compiled("rows after one another", off)
     ptx, count = re.subn(pattern, "", artifact.asm["ptx"], count=1)
     assert count and "st.async" in ptx

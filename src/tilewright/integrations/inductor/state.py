@@ -33,7 +33,17 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 #: its value for compile workers of graphs that asked for tilewright
 NAMES_ONLY = "names"
 
-_CHANGING = (choices, complex_copies, features, masks, matmul, shifts, tiling, user_kernels, workers)
+_CHANGING = (
+    choices,
+    complex_copies,
+    features,
+    masks,
+    matmul,
+    shifts,
+    tiling,
+    user_kernels,
+    workers,
+)
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()
