@@ -23,6 +23,18 @@ def sums(A, B, Out, n, M: tl.constexpr, N: tl.constexpr, BARRIER: tl.constexpr):
     tl.store(Out + m[:, None] * N + c[None, :], total)
 
 
+@tw.jit
+def state_and_small_dots(A, B, Out, n, N: tl.constexpr):
+    m, k, c = tl.arange(0, 16), tl.arange(0, 16), tl.arange(0, N)
+    state = tl.zeros((N, N), tl.float32)
+    for i in range(n):
+        a = tl.load(A + i * 256 + m[:, None] * 16 + k[None, :])
+        b = tl.load(B + i * 16 * N + k[:, None] * N + c[None, :])
+        small = tl.dot(a, tl.trans(a)).to(tl.float16)
+        state = tl.dot(tl.trans(b), tl.dot(small, b).to(tl.float16), state)
+    tl.store(Out + c[:, None] * N + c[None, :], state)
+
+
 def code(n=16, barrier=False, target="sm_90a", **options):
     types = {**dict.fromkeys(("A", "B"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
     sizes = {"M": 128, "N": n, "BARRIER": barrier}
@@ -50,6 +62,15 @@ def test_sums_that_no_warps_of_the_launch_could_hold():
     made = code(n=256)
     assert made.plan.threads >= 256 and "compiled with num_warps=8" in made.asm["log"]
     assert "gpu.num_warps = 8" in made.asm["gpu"]  # the text of the form that was taken
+
+
+def test_more_warps_than_the_smallest_dot_has_parts():
+    """Two warps share a 16x16 result, and could not hold what the loop carries."""
+    types = {**dict.fromkeys(("A", "B"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    made = state_and_small_dots.compile(
+        types, {"N": 128}, target="sm_90a", options={"num_warps": 1}
+    )
+    assert made.plan.threads >= 128 and "what a loop carries needs" in made.asm["log"]
 
 
 def test_spills(monkeypatch):

@@ -106,8 +106,11 @@ def _compile(
     (`_with_more_warps`, `_SMALLER_SHARES`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
-    wider = _with_more_warps(module, options, machine)
-    if wider and _carries_too_much(module, options):
+    parts = _warps_that_share_dots(module)
+    wider = _with_more_warps(options, machine, parts)
+    if parts and _carries_too_much(module, options):
+        # warps without a part in the smallest dot still hold a part of what is carried
+        wider = _with_more_warps(options, machine, _WARPS_WITH_ALL_REGISTERS)
         enough = [wide for wide in wider if not _carries_too_much(module, wide)] or wider[-1:]
         found = _first_without_spills(kernel, signature, enough, machine, _MANY_SPILLS)
         if found is not None:
@@ -231,13 +234,13 @@ _WARPS_WITH_ALL_REGISTERS = 8
 """Largest number of warps per CTA that can have 255 registers per thread."""
 
 
-def _with_more_warps(module: Any, options: Options, machine: TargetInfo) -> list[Options]:
-    """Options with more warps, twice as many each, up to as many as an SM has registers for and dots have parts.
+def _with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Options]:
+    """Options with more warps, twice as many each, up to `most` and to as many as an SM has registers for.
 
-    Requires a kernel with dots on an NVIDIA GPU. `num_warps` does not affect semantics, so results are the same."""
+    Empty but on NVIDIA GPUs. `num_warps` does not affect semantics, so results are the same."""
     if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
         return []
-    most = min(_WARPS_WITH_ALL_REGISTERS, _warps_that_share_dots(module))
+    most = min(_WARPS_WITH_ALL_REGISTERS, most)
     counts = range(1, (most // options.num_warps).bit_length())
     return [replace(options, num_warps=options.num_warps << i) for i in counts]
 

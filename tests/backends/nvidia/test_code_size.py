@@ -12,6 +12,7 @@ LINES = 3500
 MORE = {
     "jensen_shannon 32768 w8": 4200, "softmax_rows 32768 w4": 4400,
     "linear_recurrence 65536 w4": 11500, "cumulative 65536 w4": 5400,
+    "sums_in_the_loop 256x256 w4": 3700, "cumulative_blocks 32768 w4": 5500,
     "transpose_loop 256x256 w4": 3900, "layer_norm_backward 32768 w8": 3700,
 }  # fmt: skip
 TOO_MANY = ("sorted_rows",)

@@ -58,8 +58,10 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
             change[max(start, last)] -= words
 
     def first_use(load: Operation, start: int) -> int:
-        users = [order.get(use.operation, start) for use in load.results[0].uses]
-        first = min(users, default=start)
+        users = [use.operation for use in load.results[0].uses]
+        if any(isinstance(user, tile.ScanOp) for user in users):  # takes the whole tile at once
+            return start
+        first = min((order.get(user, start) for user in users), default=start)
         return start if any(start < i < first for i in effects) else first
 
     def is_used_at_once(value: SSAValue, start: int) -> bool:
