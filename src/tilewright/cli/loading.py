@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -58,7 +59,7 @@ def load_file(path: Path, placeholders: bool = True) -> types.ModuleType:
     sys.modules[name] = module
     try:
         if placeholders:
-            import_with_placeholders(lambda: spec.loader.exec_module(module))  # pyright: ignore
+            import_with_placeholders(functools.partial(spec.loader.exec_module, module))
         else:
             spec.loader.exec_module(module)
     except BaseException:

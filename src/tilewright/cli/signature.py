@@ -14,7 +14,7 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 import tilewright.language as names_of_tl
 from tilewright import config, dtypes
@@ -301,7 +301,7 @@ def _pointers(kernel: KernelFunction) -> set[str]:
                 if isinstance(target, ast.Name):
                     sources.setdefault(target.id, set()).update(_bases(node.value))
         elif _is_access(node):
-            found += _bases(node.args[0])  # pyright: ignore
+            found += _bases(cast(ast.Call, node).args[0])
     reached: set[str] = set()
     while found:
         name = found.pop()

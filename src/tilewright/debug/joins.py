@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import cast
 
 from tilewright.language.liveness import FunctionAnalysis, exits_loop_or_function
 
@@ -47,12 +48,11 @@ def _assigned(statements: list[ast.stmt], name: str) -> list[str]:
                 continue
             if not isinstance(node.ctx, ast.Store):
                 continue
-            plain = (
-                isinstance(statement, ast.Assign)
-                and statement.targets == [node]
-                and isinstance(statement.value, ast.Constant)
-            )
-            found.append(ast.dump(statement.value) if plain else "")  # pyright: ignore
+            match statement:
+                case ast.Assign(targets=[target], value=ast.Constant() as value) if target is node:
+                    found.append(ast.dump(value))
+                case _:
+                    found.append("")
     return found
 
 
@@ -78,8 +78,9 @@ def place_joins(tree: ast.AST) -> None:
                 first = next(later, None)
                 line = first.lineno if first is not None else _last_line(block[:i])
                 for node in ast.walk(statement):
-                    if hasattr(node, "lineno"):
-                        node.lineno = node.end_lineno = line  # pyright: ignore
+                    if "lineno" in node._attributes:
+                        located = cast(ast.stmt, node)
+                        located.lineno = located.end_lineno = line
 
 
 def _last_line(statements: list[ast.stmt]) -> int:

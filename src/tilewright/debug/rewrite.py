@@ -104,13 +104,10 @@ def _located(node: Any, where: ast.AST) -> Any:
     begin = cast(ast.expr, where)
     line, column = begin.lineno, begin.col_offset
     for inner in ast.walk(node):
-        if (
-            hasattr(inner, "_attributes")
-            and "lineno" in inner._attributes
-            and not hasattr(inner, "lineno")
-        ):
-            inner.lineno, inner.col_offset = line, column  # pyright: ignore
-            inner.end_lineno, inner.end_col_offset = line, column + 1  # pyright: ignore
+        if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
+            inner = cast(ast.expr, inner)
+            inner.lineno, inner.col_offset = line, column
+            inner.end_lineno, inner.end_col_offset = line, column + 1
     return node
 
 
@@ -201,8 +198,8 @@ class _Rewriter(ast.NodeTransformer):
     def _assignment(self, node: ast.Assign | ast.AnnAssign) -> ast.AST:
         number = node.value is not None and _may_be_integer(node.value)
         self.generic_visit(node)
-        if number:
-            node.value = self._call(_ASSIGNED, [node.value], node.value)  # pyright: ignore
+        if number and node.value is not None:
+            node.value = self._call(_ASSIGNED, [node.value], node.value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, cast
 
 from tilewright.dialects import tile
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
@@ -92,7 +92,8 @@ class Statements(Expressions):
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self._refuse_target(node.target)
-        load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)  # pyright: ignore
+        name = cast(ast.Name, node.target)
+        load = ast.copy_location(ast.Name(name.id, ast.Load()), name)
         left = self.visit(load)
         right = self.visit(node.value)
         value = self.binary(BINARY[type(node.op)], left, right)

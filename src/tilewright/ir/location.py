@@ -11,8 +11,10 @@ import functools
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -65,7 +67,10 @@ def source_location(attribute: Attribute | None, function: str = "") -> SourceLo
     if isinstance(attribute, NameLoc):
         return source_location(attribute.location, attribute.desc.data)
     if isinstance(attribute, FusedLoc):
-        found = (source_location(part, function) for part in attribute.locations)  # pyright: ignore
+        found = (
+            source_location(part, function)
+            for part in cast(ArrayAttr[Attribute], attribute.locations)
+        )
         return next((location for location in found if location is not None), None)
     return None
 

@@ -52,9 +52,10 @@ def _index_bits(layout: Layout) -> tuple[list[int], list[int]] | None:
     vectors = [v[0] for v in (*flat.registers, *flat.lanes, *flat.warps)]
     if any(v & (v - 1) for v in vectors):
         return None
-    return tuple(
+    registers, lanes = (
         [v[0].bit_length() - 1 for v in part if v[0]] for part in (flat.registers, flat.lanes)
-    )  # type: ignore[return-value]
+    )
+    return registers, lanes
 
 
 def _ordered(layout: Layout, order: list[int], columns: int) -> Layout | None:

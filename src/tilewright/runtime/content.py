@@ -264,7 +264,9 @@ class Content:
             return f"array {_array_facts(value)}"
         if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
             return f"{kind.__name__}:{value.dtype} {value.tobytes().hex()}"
-        if kind.__name__ in _LIBRARY_VALUES or (root == "numpy" and isinstance(value, numpy.dtype)):  # type: ignore[union-attr]
+        if kind.__name__ in _LIBRARY_VALUES or (
+            numpy is not None and isinstance(value, numpy.dtype)
+        ):
             return (
                 f"{root}.{kind.__name__}:{value!s}"
                 if root in ("numpy", "torch", "ml_dtypes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.cpu.analysis.classify import is_virtual
@@ -29,11 +29,11 @@ def _block(block: Block) -> float:
 
 def _op(op: Operation) -> float:
     if isinstance(op, scf.ForOp):
-        bounds = [constant_of(v) for v in (op.lb, op.ub, op.step)]
-        if None in bounds or not bounds[2]:
+        first, end, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
+        if first is None or end is None or not step:
             trips = _UNKNOWN_TRIPS
         else:
-            trips = max(0, -((bounds[0] - bounds[1]) // bounds[2]))  # type: ignore[operator]
+            trips = max(0, -((first - end) // step))
         return trips * _block(op.body.block)
     if isinstance(op, scf.WhileOp):
         return _WAIT_NS + _UNKNOWN_TRIPS * sum(_block(r.block) for r in op.regions)
@@ -51,8 +51,8 @@ def _op(op: Operation) -> float:
     return lanes * (_ACCESS_NS if isinstance(op, _ACCESSES) else _STEP_NS)
 
 
-def _elements(value: object) -> int:
+def _elements(value: SSAValue) -> int:
     total = 1
-    for extent in tile.shape_of(value):  # type: ignore[arg-type]
+    for extent in tile.shape_of(value):
         total *= extent
     return total

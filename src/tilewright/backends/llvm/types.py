@@ -48,7 +48,7 @@ def llvm_type(kind: Attribute) -> ir.Type:
     # classes are compared, not asked: every class of xDSL answers `isinstance` in Python code
     which = type(kind)
     if which is IntegerType:
-        return ir.IntType(kind.width.data)  # pyright: ignore[reportAttributeAccessIssue]
+        return ir.IntType(cast(IntegerType, kind).width.data)
     if which is VectorType:
         kind = cast(VectorType, kind)
         return ir.VectorType(llvm_type(kind.element_type), kind.get_shape()[0])

@@ -212,8 +212,8 @@ class KernelCodegen(Codegen):
         self.current = op
         if not self.ordered and isinstance(op, ACCESSES):
             self.barrier()
-        if op is self._spread:
-            self._emit_cta_iteration(op)  # type: ignore[arg-type]
+        if self._spread is not None and op is self._spread:
+            self._emit_cta_iteration(self._spread)
             return
         super().op(op)
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, TensorType, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -91,7 +91,7 @@ class _Marked:
 
     @staticmethod
     def of(op: Operation) -> _Marked:
-        load, first, step, count = tile.ints(op.attributes.pop(KEPT))  # type: ignore[arg-type]
+        load, first, step, count = tile.ints(cast(DenseArrayBase, op.attributes.pop(KEPT)))
         return _Marked(op, load, first, step, count)
 
     @property

@@ -22,7 +22,7 @@ loop as one, and before `batch-loads`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, UnitAttr, i32, i64
@@ -143,7 +143,8 @@ class _Splitter:
                 first = e.select(reaches, first, trips if up else e.constant(0))
         first = e.insert(arith.MinSIOp(first, trips))
         rest = e.sub(trips, first)
-        before, after = (e.resize(v, loop.lb.type) for v in (first, rest))  # type: ignore[arg-type]
+        counter = cast(IntegerType, loop.lb.type)
+        before, after = (e.resize(v, counter) for v in (first, rest))
         values = self._copy(e, before, None, list(loop.iter_args), not up)
         values = self._copy(e, after, before, values, up)
         for old, new in zip(loop.results, values, strict=True):

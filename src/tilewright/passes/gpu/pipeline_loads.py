@@ -34,7 +34,7 @@ depend on (`analysis/copy_slices.py`). Loops that write what they copy, or what 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
@@ -457,7 +457,7 @@ class Pipeliner:
 
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
-        return list(end.operands).index(self.pattern.done.result)  # type: ignore[union-attr]
+        return list(end.operands).index(cast(gpu.WgmmaWaitOp, self.pattern.done).result)
 
 
 def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:

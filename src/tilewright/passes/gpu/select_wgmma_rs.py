@@ -73,10 +73,18 @@ def _through(op: tile.DotOp) -> WgmmaInstruction | None:
     instruction = parse_wgmma(instruction_of(op))
     size = tile.element_bytes(tile.element_of(op.lhs))
     dims = [_loaded_along(value, op) for value in (op.lhs, op.rhs)]
-    if instruction.any_major or size != 4 or None in dims or dims == [1, 0]:
+    if instruction.any_major or size != 4 or dims == [1, 0]:
         return None
     m, n = tile.shape_of(op.result)
-    order = {(0, 0): "a", (1, 1): "b", (0, 1): "ab" if m >= n else "ba"}[dims[0], dims[1]]  # type: ignore[index]
+    match dims:
+        case [0, 0]:
+            order = "a"
+        case [1, 1]:
+            order = "b"
+        case [0, 1]:
+            order = "ab" if m >= n else "ba"
+        case _:
+            return None
     for operand in order:
         found, warps = replace(instruction, through=operand), warps_around(op)
         partition = partition_wgmma(found, m, n, warps)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
@@ -37,7 +37,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import closure
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
+from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass, functions_of
@@ -289,7 +289,7 @@ class _Specializer(Pipeliner):
         loop, body, pattern = self.loop, self.body, self.pattern
         inits = [constant(0, loop), *self.state.values]
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
-        multiply, done = pattern.readers[0], pattern.done
+        multiply, done = pattern.readers[0], cast(gpu.WgmmaWaitOp, pattern.done)
         last: Any = pattern.last_barrier  # an MMA that runs on its own has one
         barrier = multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
@@ -298,7 +298,7 @@ class _Specializer(Pipeliner):
         for op in (barrier, *pattern.copies, *pattern.commits, *pattern.waits):
             erase(op)
         multiply.operands[1] = multiply.operands[3] = slot
-        done.properties["pending"] = IntegerAttr(1, i32)  # type: ignore[union-attr]
+        done.properties["pending"] = IntegerAttr(1, i32)
         later = _compare("ne", body.args[0], loop.lb)
         arrive = gpu.MbarrierArriveOp.create(operands=[self.free, before, later.result])
         for op in (later, arrive):
@@ -315,7 +315,7 @@ class _Specializer(Pipeliner):
         last = new.results[len(self.loop.results)]
         found = super()._waited(new, results)
         if self.around is not None:
-            end = end_of(new.parent)  # type: ignore[arg-type]
+            end = end_of(block_of(new))
             yes = arith.ConstantOp(IntegerAttr(1, i1))
             insert_before(yes, end)
             insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, last, yes.result]), end)

@@ -209,7 +209,7 @@ class _RegisterGroups:
             return
         for op in ops:
             if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
-                self._gather(op)  # type: ignore[arg-type]
+                self._gather(op)
             if isinstance(
                 op, (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp)
             ) and tile.is_tile(op.results[0]):

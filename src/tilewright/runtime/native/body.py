@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tilewright.runtime.native import intrinsics
 from tilewright.runtime.native.kinds import (
@@ -238,7 +238,8 @@ class Body:
             return Value(PTR, "null")
         if isinstance(node.value, str):
             return Value(PTR, self.module.string(node.value))
-        return Value(I1 if isinstance(node.value, bool) else None, str(int(node.value)))  # pyright: ignore[reportArgumentType]
+        number = cast(int, node.value)
+        return Value(I1 if isinstance(number, bool) else None, str(int(number)))
 
     def _value_Name(self, node: ast.Name) -> Value:
         if node.id in self._variables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,13 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     _each(gen, op.result, [op.pointer, *masked], None, act)
 
 
-def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None, act) -> None:  # type: ignore[no-untyped-def]
+def _each(
+    gen: KernelCodegen,
+    result: SSAValue,
+    operands: list[SSAValue],
+    mask: SSAValue | None,
+    act: Callable[..., Value],
+) -> None:
     """Do `act` once for every element, in the thread that owns it; all its holders get the result."""
     b = gen.builder
     element = tile.element_of(result)

@@ -51,7 +51,7 @@ def convert_in_quads(
             for i, c in enumerate(WANTED[4 * half : 4 * half + 4]):
                 byte = b.extract_element(eight, ir.Constant(I32, i))
                 made[row, column + c] = b.trunc(byte, parts[0].type)
-    return [made[offset] for offset in target.register_offsets]  # type: ignore[index]
+    return [made[row, column] for row, column in target.register_offsets]
 
 
 def _word(gen: KernelCodegen, codes: list[Value]) -> Value:

@@ -8,7 +8,7 @@ to the layout of MMA fragments; through shared memory this costs two CTA barrier
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,9 @@ def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
     return None
 
 
-def _start(places, register: int, bits: Sequence[int]) -> Place | None:  # type: ignore[no-untyped-def]
+def _start(
+    places: Callable[[int, int], list[Place]], register: int, bits: Sequence[int]
+) -> Place | None:
     """Return the (register, lane) that lane 0 reads such that the lane map is valid for all lanes; None if none is."""
     for chosen, start in places(register, 0):
         lanes = range(1 << _BITS)

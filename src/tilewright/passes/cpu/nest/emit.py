@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -96,7 +97,7 @@ class Emitter:
         attr = (
             IntegerAttr(int(value), kind)
             if isinstance(kind, IntegerType)
-            else FloatAttr(float(value), kind)  # type: ignore[arg-type]
+            else FloatAttr(float(value), cast(AnyFloat, kind))
         )
         result = self.make(arith.ConstantOp, (), kind, value=attr)
         self._constants[key] = result
@@ -181,17 +182,19 @@ class Emitter:
 
     def both(self, a: bool | SSAValue, b: bool | SSAValue) -> bool | SSAValue:
         """Logical and of scalar conditions, either of which may be known."""
-        for x, y in ((a, b), (b, a)):
-            if isinstance(x, bool):
-                return y if x else False
-        return self.binary(arith.AndIOp, a, b)  # type: ignore[arg-type]
+        if isinstance(a, bool):
+            return b if a else False
+        if isinstance(b, bool):
+            return a if b else False
+        return self.binary(arith.AndIOp, a, b)
 
     def either(self, a: bool | SSAValue, b: bool | SSAValue) -> bool | SSAValue:
         """Logical or of scalar conditions, either of which may be known."""
-        for x, y in ((a, b), (b, a)):
-            if isinstance(x, bool):
-                return True if x else y
-        return self.binary(arith.OrIOp, a, b)  # type: ignore[arg-type]
+        if isinstance(a, bool):
+            return True if a else b
+        if isinstance(b, bool):
+            return True if b else a
+        return self.binary(arith.OrIOp, a, b)
 
     def condition(self, value: bool | SSAValue) -> SSAValue:
         return self.constant(int(value), i1) if isinstance(value, bool) else value

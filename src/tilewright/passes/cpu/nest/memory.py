@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, i32, i64
@@ -244,7 +244,7 @@ def _load_checked(
 ) -> SSAValue:
     """A load whose limit changes inside a lane-wise loop: unmasked when the chunk is all live."""
     kind = cpu.vector_of(element, mask.lanes)
-    full = emit.condition(emit.at_least(emit.value(mask.count), mask.lanes))  # type: ignore[arg-type]
+    full = emit.condition(emit.at_least(emit.value(cast(Index, mask.count)), mask.lanes))
     position = emit.value(offset)
     yes, no, op = emit.branch(full, [kind])
     whole = vector_load(yes, base, position, element, mask.lanes, None, None)

@@ -7,6 +7,7 @@ by one step and loop-carried scalars replaced by the values that the body yields
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from xdsl.dialects import arith, scf
@@ -144,13 +145,15 @@ class _Shift:
     def _varies(self, op: Operation) -> bool:
         return op.parent is self.body
 
-    def _copied(self, op: Operation, operand_of: object) -> SSAValue | None:
+    def _copied(
+        self, op: Operation, operand_of: Callable[[SSAValue], SSAValue | None]
+    ) -> SSAValue | None:
         if op.regions or len(op.results) != 1 or isinstance(op, (*LOADS, *WRITES)):
             return None
         if not op.name.startswith(("arith.", "tile.addptr", "tile.cmpi", "tile.select")):
             return None
-        operands = [operand_of(v) for v in op.operands]  # type: ignore[operator]
-        if any(v is None for v in operands):
+        operands = [v for v in map(operand_of, op.operands) if v is not None]
+        if len(operands) < len(op.operands):
             return None
         copy = type(op).create(
             operands=operands, result_types=[op.results[0].type], properties=op.properties

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -67,7 +69,7 @@ def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
     if isinstance(element, IntegerType):
         attr = IntegerAttr(int(value or 0), element)
     else:
-        attr = FloatAttr(float(value or 0), element)  # type: ignore[arg-type]
+        attr = FloatAttr(float(value or 0), cast(AnyFloat, element))
     scalar = emit.make(arith.ConstantOp, (), element, value=attr)
     return [emit.splat(scalar, lanes)]
 

@@ -38,7 +38,8 @@ class AccumulatorFactors:
 
     def _component(self, value: SSAValue) -> dict[SSAValue, None]:
         """Tiles of one shape that element-wise operations of one block combine."""
-        shape, block = tile.shape_of(value), value.owner.parent_block()  # type: ignore[union-attr]
+        owner, shape = value.owner, tile.shape_of(value)
+        block = owner if isinstance(owner, Block) else owner.parent
         found: dict[SSAValue, None] = {}
         pending = [value]
         while pending:

@@ -7,6 +7,8 @@ depends on it, never which addresses are accessed.
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -35,7 +37,7 @@ def lane_order(op: Operation, known: Facts) -> tuple[int, ...]:
             for kind, stride in zip(tile.view_kinds(op), op.strides, strict=True)
         ]
     else:
-        pointer: SSAValue = op.pointer  # type: ignore[attr-defined]
+        pointer = cast(tile.LoadOp, op).pointer
         found = [steps.of(pointer, d) for d in range(len(tile.shape_of(pointer)))]
     order = reversed(range(len(found)))
     return tuple(sorted(order, key=lambda d: found[d] or 2 * _UNRELATED))

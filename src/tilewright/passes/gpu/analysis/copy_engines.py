@@ -6,7 +6,7 @@ copies are counted in commit groups, TMA loads by one mbarrier per stage, whose 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
@@ -136,7 +136,7 @@ class TmaCopies:
             insert_before(op, before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
-        wait = gpu.MbarrierWaitOp.create(operands=[self.barriers, slot, phase])  # type: ignore[list-item]
+        wait = gpu.MbarrierWaitOp.create(operands=[self.barriers, slot, cast(SSAValue, phase)])
         insert_before(wait, before)
 
 

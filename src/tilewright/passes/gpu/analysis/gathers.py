@@ -9,6 +9,7 @@ values cross threads through shared memory.
 from __future__ import annotations
 
 from math import prod
+from typing import TypeGuard, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.func import FuncOp
@@ -37,7 +38,7 @@ _LARGEST_CLUSTER = 1000
 """Values that are searched for accesses around a gather."""
 
 
-def is_gather(op: Operation) -> bool:
+def is_gather(op: Operation) -> TypeGuard[Gather]:
     """Whether an operation accesses memory through a tile of pointers."""
     return isinstance(op, Gather) and tile.is_tile(op.pointer)
 
@@ -51,7 +52,7 @@ def is_scatter(op: Operation) -> bool:
 
 def is_memory_reduction(op: Operation) -> bool:
     """Whether an operation combines a tile with memory and gives nothing back (PTX ISA, `red`)."""
-    return isinstance(op, tile.AtomicRMWOp) and is_gather(op) and not op.result.uses
+    return isinstance(op, tile.AtomicRMWOp) and tile.is_tile(op.pointer) and not op.result.uses
 
 
 def _has_no_run(op: Operation) -> bool:
@@ -62,7 +63,7 @@ def _has_no_run(op: Operation) -> bool:
 def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
     """The dimension along which the indices of a view count upwards in groups, and the size of these."""
     kinds, size = tile.view_kinds(op), tile.element_bytes(tile.element_of(accessed(op)))
-    shape, indices = tile.shape_of(tile_of(op)), iter(op.indices)  # type: ignore[attr-defined]
+    shape, indices = tile.shape_of(tile_of(op)), iter(cast(tile.LoadViewOp, op).indices)
     for dim, kind in enumerate(kinds):
         if kind != "indexed":
             continue
@@ -138,9 +139,9 @@ class GatherLayouts:
             self.accesses[op] = own[1] if is_scatter(op) and narrow else layout
         for op in sorted(preferred, key=lambda op: not is_scatter(op)):  # scatters compute first
             if is_gather(op):
-                values = (op.pointer, op.mask)  # type: ignore[attr-defined]
+                values = (op.pointer, op.mask)
             elif "indexed" in tile.view_kinds(op):
-                values = (*op.indices, op.mask)  # type: ignore[attr-defined]
+                values = (*cast(tile.LoadViewOp, op).indices, cast(tile.LoadViewOp, op).mask)
             else:
                 continue
             for value in values:
@@ -164,10 +165,10 @@ class GatherLayouts:
         if isinstance(op, _VIEWS):
             run = run_length(op, self.facts) if contiguous_dim(op) is not None else 1
             return run, access_layout(op, self.facts, self.warps)
-        dim, run = gather_run(op, self.groups)  # type: ignore[arg-type]
+        dim, run = gather_run(cast(tile.LoadOp, op), self.groups)
         shape = tile.shape_of(tile_of(op))
         if is_memory_reduction(op):
-            run = max(run, self._added_together(op))  # type: ignore[arg-type]
+            run = max(run, self._added_together(cast(tile.AtomicRMWOp, op)))
         order = [dim, *(d for d in reversed(range(len(shape))) if d != dim)]
         share = max(1, prod(shape) // (32 * self.warps))
         return run, blocked(shape, self.warps, min(run, share), tuple(order))

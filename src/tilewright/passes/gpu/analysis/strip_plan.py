@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -96,7 +96,7 @@ class Plan:
             if not self.known:
                 return
             if op in self.loops and self.touches(op):
-                self._take_loop(op)  # type: ignore[arg-type]
+                self._take_loop(cast(scf.ForOp, op))
             elif self.touches(op) and not (op.parent is not self.block and is_terminator(op)):
                 self._take(op)
                 self.made.update(() if is_sum_of_rows(op) else op.results)

@@ -10,6 +10,7 @@ comparing addresses when the maps are encoded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1, i64
@@ -119,7 +120,7 @@ def _bytes(one: TmaTile, emitter: Emitter) -> tuple[SSAValue, SSAValue]:
             count,
             emitter.binary(arith.MuliOp, last, scalar_of(pitch, emitter.anchor)),
         )
-    size = emitter.constant(tile.element_bytes(one.root.type.pointee))  # type: ignore[attr-defined]
+    size = emitter.constant(tile.element_bytes(cast(tile.PtrType, one.root.type).pointee))
     return start, emitter.binary(arith.AddiOp, start, emitter.binary(arith.MuliOp, count, size))
 
 
