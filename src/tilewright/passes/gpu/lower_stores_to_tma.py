@@ -40,7 +40,7 @@ store that reads its slot has been waited for.
 Requires `assign-layouts`, and `pipeline-loads` to have chosen its buffers. Ensures: arrays stored by TMA are not accessed otherwise
 by the kernel (the async proxy does not observe the order of its other accesses), and shared memory is not written again or freed
 before the stores that read it have been waited for. In loops the stores of one iteration are in memory before
-those of the next are issued, unless iterations store disjoint tiles (`analysis/disjoint_tiles.py`). Stores to an array from a table,
+those of the next are issued, unless iterations store disjoint tiles (`iterations_are_disjoint`). Stores to an array from a table,
 whose rows may end within 16 bytes, have two versions.
 """
 
@@ -72,7 +72,6 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.copy_engines import TMA
-from tilewright.passes.gpu.analysis.disjoint_tiles import iterations_are_disjoint
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -84,6 +83,7 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     TmaStorePlan,
     exchanged,
     exchanged_in_parts,
+    iterations_are_disjoint,
     plan_tma_store,
 )
 from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands, scalar_of

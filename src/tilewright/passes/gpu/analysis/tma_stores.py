@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -16,6 +17,8 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_swizzle
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import outermost_in
+from tilewright.passes.analysis.effects import defined_inside
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
@@ -204,6 +207,58 @@ def _distance(first: Polynomial, second: Polynomial) -> int | None:
     a, b = _terms(first), _terms(second)
     start, end = a.pop(frozenset(), 0), b.pop(frozenset(), 0)
     return end - start if a == b else None
+
+
+def iterations_are_disjoint(tma_tile: TmaTile, shared: SharedLayout, loop: scf.ForOp) -> bool:
+    """Return whether the tiles of any two iterations of `loop` are disjoint.
+
+    TMA stores in flight are unordered, so stores of different iterations that may alias must wait for completion, which
+    takes a memory latency. The wait is not needed if exactly one coordinate depends on the loop counter and its step is
+    at least the extent of the tile in that dimension.
+    """
+    step = constant_int(loop.step)
+    moved = [
+        (d, place)
+        for d, place in enumerate(tma_tile.corner)
+        if any(defined_inside(leaf.value, loop) for leaf in place.leaves())
+    ]
+    if tma_tile.parts or step is None or len(moved) != 1:
+        return False
+    ((d, place),) = moved
+    advance = _advance(place, loop)
+    if advance is None:
+        return False
+    distance = abs(advance * step)
+    width, height = shared.contiguous_extent, shared.strided_extent
+    pitch = tma_tile.pitches[0]
+    if d == 0:  # rows do not overlap
+        return distance >= width and _is_nonnegative(pitch - tma_tile.extents[0])
+    if d == 1:  # nor do rows of one tile, else the order of its own elements would be undefined
+        return distance >= height > 1
+    apart = Polynomial.constant(distance) * tma_tile.pitches[d - 1]
+    covered = Polynomial.constant(height) * pitch
+    return _is_nonnegative(apart - covered) and _is_nonnegative(pitch - Polynomial.constant(width))
+
+
+def _advance(place: Polynomial, loop: scf.ForOp) -> int | None:
+    """Return the step of a coordinate per iteration; None if it depends on more than the loop counter itself
+    (`max(counter, 0)` and a zero-extended negative counter do not advance by the loop's step)."""
+    found = 0
+    for monomial, coefficient in place.terms:
+        if not any(defined_inside(leaf.value, loop) for leaf in monomial):
+            continue
+        (leaf, *others) = monomial
+        if others or leaf.value is not loop.body.block.args[0]:
+            return None
+        if leaf.floored or leaf.signed is False:
+            return None
+        found += coefficient
+    return found
+
+
+def _is_nonnegative(difference: Polynomial) -> bool:
+    number = difference.number
+    return number is not None and number >= 0
 
 
 def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreViewOp] | None:
