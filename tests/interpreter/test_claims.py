@@ -52,10 +52,6 @@ def limited(claim):
     )
 
 
-def result(claim):
-    return f'%y = arith.addi %k, %s {{tile.assumes = #tile.assumes<"a-pass" [{claim}]>}} : i64'
-
-
 UNIFORM = """%a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %w = tile.splat %s : i64 to tensor<64xi64>
   %b = arith.extsi %a : tensor<64xi32> to tensor<64xi64>
@@ -84,7 +80,6 @@ CASES = {
     # claim: (body, arguments with which it holds, arguments with which it does not, a part of the report)
     "nonnegative start": (wrapped("nonnegative"), {"k": 3}, {"k": -3}, "starts at -3"),
     "nonnegative size": (wrapped("nonnegative"), {"n": 9}, {"n": -64}, "wraps around at -64"),
-    "nonnegative": (result("nonnegative"), {"k": -1, "s": 1}, {"k": -2}, "gives -1"),
     "aligned": (one_load("aligned = [16]"), {"k": 4}, {"k": 2}, "'x' elements 2"),
     "contiguous": (one_load("contiguous = [0, 4]"), {}, {"s": 2}, "not consecutive"),
     "contiguous live lanes": (limited("contiguous = [0, 4]"), {"n": 3, "s": 2}, {"n": 4, "s": 2}, "(0,)"),

@@ -161,8 +161,8 @@ class ClaimChecker:
         finally:
             self._open = []
         for by, claim, _ in entries:
-            if claim in _OF_RESULTS:
-                _OF_RESULTS[claim](self, by, op, results)
+            if claim == "uniform":
+                self._uniform(by, op, results)
         return results
 
     def _before(self, op: Operation, entries: list[Entry], loop: bool) -> None:
@@ -311,14 +311,6 @@ class ClaimChecker:
                 text = f"lane {lane} of {op.name} is {lanes[lane]}, lane 0 is {lanes[0]}"
                 self._fail(by, "uniform", text)
 
-    def _nonnegative(self, by: str, op: Operation, results: Sequence[Any]) -> None:
-        for result in results:
-            values = np.asarray(result)
-            if values.dtype.kind == "i" and (values < 0).any():
-                self._fail(
-                    by, "nonnegative", f"{op.name} gives {values[values < 0].reshape(-1)[0]}"
-                )
-
     def _fail(self, by: str, claim: str, text: str) -> None:
         run = self.run
         where = location_of(run.current) if run.current is not None else None
@@ -332,10 +324,6 @@ _OF_ACCESSES: dict[str, Callable[[ClaimChecker, Entry, Touched], None]] = {
     "distinct_lanes": ClaimChecker._distinct,
     "exclusive": ClaimChecker._exclusive,
     "in_order": ClaimChecker._in_order,
-}
-_OF_RESULTS: dict[str, Callable[[ClaimChecker, str, Operation, Sequence[Any]], None]] = {
-    "uniform": ClaimChecker._uniform,
-    "nonnegative": ClaimChecker._nonnegative,
 }
 
 

@@ -334,10 +334,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         """Make the function for launches of `case` while the back end waits for a tool."""
 
         def make() -> None:
-            if case is None:
-                return
             with contextlib.suppress(LaunchError):  # the retry reports the error
-                self._fast_function(case)
+                if case is not None:
+                    self._fast_function(case)
 
         before = MEANWHILE.set(None if case is None else make)
         try:

@@ -27,7 +27,7 @@ ASSUMES = "tile.assumes"
 """Name of the attribute that holds an operation's claims."""
 
 MEANING: dict[str, tuple[int, str]] = {
-    "nonnegative": (0, "starts of wrapped dimensions are 0 or more and sizes 1 or more; integer results are 0 or more"),
+    "nonnegative": (0, "starts of wrapped dimensions are 0 or more and sizes 1 or more"),
     "aligned": (1, "a multiple of n bytes: the address of every group of lanes that one instruction moves"),
     "contiguous": (2, "[d, n]: along dimension d, groups of n lanes that are all live are neighbors in memory"),
     "distinct_lanes": (0, "no two live lanes of the access are one address"),
