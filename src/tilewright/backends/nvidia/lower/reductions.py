@@ -30,7 +30,7 @@ Group = list[Value]
 
 
 def shuffle(gen: KernelCodegen, value: Value, element: Attribute, mode: str, lane: Value) -> Value:
-    """A register of another lane: `mode` "bfly" (lane xor), "up" (lane minus) or "idx"."""
+    """A register of another lane: `mode` "bfly" (lane xor), "up" (minus), "down" (plus) or "idx"."""
     b = gen.builder
     bits = storage(gen, value, element)
     width = bits.type.width

@@ -129,8 +129,10 @@ class _Scan:
             use = b.icmp_unsigned(">=", place, ir.Constant(I32, step))
             running = self._select(use, combined, running)
             step *= 2
+        if len(line) == 1:
+            return [running]
         valid = b.icmp_unsigned(">", place, ir.Constant(I32, 0))
-        return self._prepend(line, self._from_earlier(running, 1), valid)
+        return [*self._prepend(line[:-1], self._from_earlier(running, 1), valid), running]
 
     def _lane_place(self) -> Value:
         """Position of the lane among those along the axis (their bits are consecutive)."""
@@ -139,11 +141,15 @@ class _Scan:
         return b.and_(shifted, ir.Constant(I32, (1 << len(bits)) - 1))
 
     def _from_earlier(self, group: Group, step: int) -> Group:
-        """The values of the lane `step` positions earlier along the axis (undefined if there is none)."""
-        b = self.gen.builder
-        distance = ir.Constant(I32, step << self.lane_bits[0])
-        lane = (b.add if self.reverse else b.sub)(self.gen.threads.lane, distance)
-        return self._of_lane(group, b.and_(lane, ir.Constant(I32, 31)))
+        """The values of the lane `step` positions earlier along the axis (its own or another's if there is none)."""
+        mode, distance = (
+            "down" if self.reverse else "up",
+            ir.Constant(I32, step << self.lane_bits[0]),
+        )
+        return [
+            shuffle(self.gen, v, e, mode, distance)
+            for v, e in zip(group, self.elements, strict=True)
+        ]
 
     def _of_lane(self, group: Group, lane: Value) -> Group:
         return [

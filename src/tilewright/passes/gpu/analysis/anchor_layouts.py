@@ -46,6 +46,8 @@ REMAPS = frozenset(
 """Operations whose result is the source under other coordinates."""
 MAX_SEGMENTS = 16
 """Runs per thread in a scan; the shuffles are repeated for each."""
+_STRIDED_SEGMENTS = 4
+"""As `MAX_SEGMENTS`, of elements that are no neighbors in memory."""
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
 _MOST_ROWS_OF_A_WARP = 64
 """Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
@@ -422,8 +424,9 @@ def _runs(value: SSAValue, dim: int) -> bool:
 def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     """A layout in which a scan finds its elements in order: each thread a run, then lanes, then warps, and those again.
 
-    Along the dimension in which its tile comes from memory: the runs of the load. Columns of a matrix that comes
-    from memory by rows: threads hold neighbours along the rows as well, and lanes follow there first. So the scan needs
+    Along the dimension in which its tile comes from memory: the runs of the load, single elements where these are
+    not neighbors in memory, so that lanes share as many sectors as they can. Columns of a matrix that comes
+    from memory by rows: threads hold neighbors along the rows as well, and lanes follow there first. So the scan needs
     no other layout than the load and the store. Otherwise each thread has one run.
     """
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
@@ -435,9 +438,11 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     threads = 32 * (warps & -warps)  # groups of those all scan the same
     run = max(1, shape[axis] // threads)
-    if along and powers:
+    strided = len(shape) == 1 and any(isinstance(o, tile.LoadOp | tile.LoadViewOp) for o in loads)
+    if (along or strided) and powers:
         share = max(1, prod(shape) // threads)
-        run = min(share, max(run_length(along[0], known), run // MAX_SEGMENTS))
+        least = run // (MAX_SEGMENTS if along else _STRIDED_SEGMENTS)
+        run = min(share, max(run_length(along[0], known) if along else 1, least))
     return blocked(shape, warps, run, order)
 
 
