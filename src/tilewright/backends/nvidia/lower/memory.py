@@ -7,6 +7,7 @@ and its elements one by one otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     contiguous_dim,
     vector_of,
 )
+from tilewright.passes.gpu.analysis.unobserved_lanes import inactive_lanes_unobserved
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -237,6 +239,16 @@ def other_value(
     return parts[register_] if len(parts) > 1 else parts[0]
 
 
+def _others(
+    gen: KernelCodegen, op: tile.LoadOp | tile.LoadViewOp, registers: Sequence[int]
+) -> list[Value]:
+    """What a masked load gives for some of its registers where it is inactive; undefined if nobody observes that."""
+    element = tile.element_of(op.result)
+    if inactive_lanes_unobserved(op):
+        return [ir.Constant(llvm_type(element), ir.Undefined)] * len(registers)
+    return [other_value(gen, op.other, element, r) for r in registers]
+
+
 class _Predicates:
     """Which elements of the runs of a structured access are active: by its limits and its mask."""
 
@@ -291,9 +303,8 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
                 parts[r] = value
             continue
         count = len(run.registers)
-        others = [other_value(gen, op.other, element, r) for r in run.registers]
         live = active.whole(run)
-        old = pack(gen, others, element) if live is not None else []
+        old = pack(gen, _others(gen, op, run.registers), element) if live is not None else []
         words = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
         values = unpack(gen, words, count, element)
         if live is not None and active.may_differ(run):
@@ -393,8 +404,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
                 parts[r] = value
             continue
         live = masks[registers[0]] if masks is not None else None
-        others = [other_value(gen, op.other, element, r) for r in registers]
-        old = pack(gen, others, element) if live is not None else []
+        old = pack(gen, _others(gen, op, registers), element) if live is not None else []
         address = gen.builder.ptrtoint(pointers[registers[0]], I64)
         words = load_vector(gen, address, element, len(registers), live, old, hints)
         loaded[group] = unpack(gen, words, len(registers), element)
