@@ -66,8 +66,17 @@ def both_results(x, out, BLOCK: tl.constexpr):
     tl.store(out + 1, tl.argmax(v, 0).to(tl.float32))
 
 
+def needed_after(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    tl.store(x + at, v * 2)
+    tl.store(out + at, v - tl.max(v, 0))
+
+
 def test_what_needs_no_result_shares_a_loop():
     text = chunked(both_results, {"x": numbers(128), "out": numbers(2)}, {"BLOCK": 128})
+    assert text.count("scf.for") == 1 and "tensor<128" not in text
+    text = chunked(needed_after, {"x": numbers(128), "out": numbers(128)}, {"BLOCK": 128})
     assert "tensor<128" in text  # x is loaded before it is written, and needed after
 
 
@@ -205,6 +214,40 @@ def test_sums_of_columns_are_carried(b, c):
     arguments = {"x": matrix(b, c), "out": numbers(c), "total": numbers(1), "N": c}
     text = chunked(sums_of_columns, arguments, {"B": b, "C": c})
     assert text.count("scf.for") == 2 and f"tensor<{b}x{c}" not in text
+
+
+def sums_of_all(x, y, out, N, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * N + tl.arange(0, C)[None, :]
+    v, w = tl.load(x + at), tl.load(y + at)
+    tl.store(out, tl.sum(v * w))
+    tl.store(out + 1, tl.max(w))
+
+
+def sum_of_what_is_written(x, out, N, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * N + tl.arange(0, C)[None, :]
+    tl.store(out, tl.sum(tl.load(x + at)))
+    tl.store(x + N, 100.0)
+    tl.store(out + 1, tl.sum(tl.load(x + at)))
+
+
+@pytest.mark.parametrize(("b", "c"), [(16, 64), (64, 16)])
+def test_sums_of_flattened_tiles_share_a_loop(b, c):
+    arguments = {"x": matrix(b, c), "y": matrix(b, c), "out": numbers(2), "N": c}
+    text = chunked(sums_of_all, arguments, {"B": b, "C": c})
+    assert text.count("scf.for") == 1 and f"tensor<{b * c}" not in text
+    del arguments["y"]
+    text = chunked(sum_of_what_is_written, arguments, {"B": b, "C": c})
+    assert text.count("scf.for") == 2 and f"tensor<{b * c}" not in text
+
+
+def place_of_largest(x, out, N, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * N + tl.arange(0, C)[None, :]
+    tl.store(out, tl.argmax(tl.reshape(tl.load(x + at), [B * C]), 0).to(tl.float32))
+
+
+def test_indices_into_a_flattened_tile_stay_whole():
+    arguments = {"x": matrix(16, 16), "out": numbers(1), "N": 16}
+    assert "scf.for" not in chunked(place_of_largest, arguments, {"B": 16, "C": 16})
 
 
 def outer(x, y, out, index, B: tl.constexpr):

@@ -36,6 +36,10 @@ CASES = {
         programs.sums_of_columns, {"B": 64, "C": 128},
         {"x": matrix(64, 128), "out": numbers(128), "total": numbers(1), "N": 128}, 2,
     ),
+    "all elements": (
+        programs.sums_of_all, {"B": 64, "C": 128},
+        {"x": matrix(64, 128), "y": matrix(64, 128), "out": numbers(2), "N": 128}, 1,
+    ),
     "rows and columns": (
         programs.outer, {"B": 64},
         {"x": numbers(64), "y": numbers(65)[1:], "out": matrix(64, 64),

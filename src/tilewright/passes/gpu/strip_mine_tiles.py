@@ -16,7 +16,8 @@ share a loop unless one depends on another's reduction. As many strips as fit in
 in separate loops, so that `cache-in-shared` can keep them there between loops.
 
 Tiles of higher rank are split into strips of whole rows (the first dimension). A reduction along a row stays
-inside its strip, so that a loop over rows can normalize and store them.
+inside its strip, so that a loop over rows can normalize and store them. A flattened tile (`tl.sum(x)`) is split
+into flattened strips.
 
 Smaller tiles are strip-mined, too, where their operations would unroll to more than `max_instructions`
 instructions (random numbers, library functions) or need more than `max_pressure` times the register budget,
@@ -423,8 +424,7 @@ class _Chunk:
         return new.results
 
     def _type(self, value: SSAValue) -> Any:
-        shape = (self.plan.chunk, *tile.shape_of(value)[1:])
-        return tile.with_shape(tile.element_of(value), shape)
+        return tile.with_shape(tile.element_of(value), self.plan.strip_shape(value))
 
     # ---- interchanged loops ----
 

@@ -55,6 +55,8 @@ class Plan:
         """Large tiles, and rowed values computed from them."""
         self.known = True
         """Whether every operation on large tiles can be strip-mined."""
+        self.flat = 0
+        """Elements of a flattened large tile, whose strips are flattened strips; 0 if tiles have rank 1."""
         large = self._large(limit)
         if not self.known or not large:
             return
@@ -62,6 +64,7 @@ class Plan:
         if inner > 1:
             self.chunk = max(1, chunk_of_rows // inner)
         self.known = self.rows % self.chunk == 0 and self.rows != self.chunk
+        self.flat = self.rows * inner if inner > 1 else 0
         self.made |= large
         self._take_all(self.block)
 
@@ -152,7 +155,7 @@ class Plan:
     def sources(self, op: Operation) -> list[SSAValue] | None:
         """The operands of which a strip of `op` uses the same strip; None if `op` cannot be strip-mined."""
         results = () if is_sum_of_rows(op) else op.results
-        if any(rows_of(v) != self.rows for v in results):
+        if any(rows_of(v) != self.rows and not self._is_flat(v) for v in results):
             return None
         tiles = [v for v in op.operands if tile.is_tile(v)]
         match op:
@@ -160,8 +163,12 @@ class Plan:
                 return self._of_view(op, tiles)
             case tile.LoadOp() if is_volatile(op):
                 return None
-            case tile.ArangeOp() | tile.SplatOp():
+            case tile.SplatOp():
                 return []
+            case tile.ArangeOp():
+                return [] if rows_of(op.result) == self.rows else None
+            case tile.ReshapeOp():
+                return tiles if rows_of(op.source) == self.rows else None
             case tile.BroadcastOp():
                 return tiles if rows_of(op.source) == self.rows else []
             case tile.ExpandDimsOp():
@@ -176,7 +183,21 @@ class Plan:
                 pass
             case _ if not is_pure_elementwise(op):
                 return None
-        return tiles if all(rows_of(v) == self.rows for v in tiles) else None
+        is_of_strip = self._is_flat if any(map(self._is_flat, results)) else self._has_rows
+        return tiles if all(map(is_of_strip, tiles)) else None
+
+    def _has_rows(self, value: SSAValue) -> bool:
+        return rows_of(value) == self.rows
+
+    def _is_flat(self, value: SSAValue) -> bool:
+        """Whether a value has the shape of a flattened large tile."""
+        return self.flat > 0 and tile.shape_of(value) == (self.flat,)
+
+    def strip_shape(self, value: SSAValue) -> tuple[int, ...]:
+        """The shape of a strip of `value`."""
+        if self._is_flat(value):
+            return (self.flat // self.rows * self.chunk,)
+        return (self.chunk, *tile.shape_of(value)[1:])
 
     def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
         first, *others = tile.view_kinds(op)
@@ -207,20 +228,19 @@ class Plan:
         if not self.known or not self.rows:
             return []
         found: list[Group] = []
-        group, last = Group(self), None
+        group, last, is_across = Group(self), None, False
         for op in self.block.ops:
             large = self.touches(op)
             sink = large and (isinstance(op, STORES) or is_sum_of_rows(op))
-            if sink and last is not None and not group.sinks and last.takes(op):
+            if sink and last is not None and not group.sinks and last.takes(op, is_across):
                 last.sinks.append(op)
                 continue
             outside = not large and self._outside(op)
             if group.sinks and (outside or ((sink or not large) and group.feeds(op))):
                 group.before = op
                 found.append(group)
-                group, last = Group(self), group
-            if outside:
-                last = None
+                group, last, is_across = Group(self), group, False
+            is_across |= outside
             if sink:
                 group.sinks.append(op)
         return found if all(g.is_legal() for g in found) else []
@@ -305,12 +325,17 @@ class Group:
         """Whether `op`, or its strip-mined slice, uses a reduction of this loop."""
         return any(v.owner in self.sinks for needed in self._slice([op]) for v in used_by(needed))
 
-    def takes(self, op: Operation) -> bool:
+    def takes(self, op: Operation, is_across: bool) -> bool:
         """Whether a store or reduction below the loop can join it: all its operands are defined above the loop.
-        Requires: no operation with an effect in between."""
+        `is_across`: operations with effects are in between; then only a reduction of what is loaded above the
+        loop can."""
         place = self.plan.place
         start = place[self.before] if self.before is not None else 0
-        needed = [v for each in self._slice([op]) for v in self.plan.whole_of(each)]
+        ops = self._slice([op])
+        late = (inner for each in ops for inner in each.walk() if place[inner] > start)
+        if is_across and any(isinstance(each, (*LOADS, *STORES)) for each in late):
+            return False
+        needed = [v for each in ops for v in self.plan.whole_of(each)]
         return not self.feeds(op) and all(
             place.get(v.owner, 0) < start for v in needed if isinstance(v.owner, Operation)
         )
