@@ -9,7 +9,7 @@ from tests.ptx.values import Fault, immediate
 WARP, GROUP = 32, 128
 _ALIGNED = ("bar", "ldmatrix", "stmatrix", "mma", "wgmma", "setmaxnreg")
 """All threads of a warp execute these, whether or not the text says `.aligned`."""
-_MEMBERS = {"shfl": 4, "elect": 1}
+_MEMBERS = {"shfl": 4, "vote": 2, "redux": 2, "elect": 1}
 """Which operand of a `.sync` instruction names the lanes that take part."""
 BARRIERS = 16
 """Named barriers of a CTA."""

@@ -532,6 +532,25 @@ class Together:
         if len(names) > 1:
             m.write_predicate(names[1], valid, mask)
 
+    def vote(self, op, mask, _place):
+        m, (target, source, _) = self.machine, op.operands
+        votes = m.predicate(source)
+        for warp in self._warps(mask):
+            bits = np.bitwise_or.reduce(
+                votes[warp].astype(np.uint64) << np.arange(32, dtype=np.uint64)
+            )
+            m.write(target, np.full(m.threads, bits, np.uint64), mask & np.isin(m.index, warp))
+
+    def redux(self, op, mask, _place):
+        m, (target, source, _) = self.machine, op.operands
+        kind = np.int32 if op.mods[-1] == "s32" else np.uint32
+        combine = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+                   "xor": np.bitwise_xor}[op.mods[1]]  # fmt: skip
+        values = m.read(source).astype(np.uint32).view(kind)
+        for warp in self._warps(mask):
+            result = combine.reduce(values[warp], dtype=kind).view(np.uint32)
+            m.write(target, np.full(m.threads, result, np.uint64), mask & np.isin(m.index, warp))
+
     def elect(self, op, mask, _place):
         m = self.machine
         m.write_predicate(op.operands[0].split("|")[-1], m.index % 32 == 0, mask)
@@ -629,12 +648,24 @@ class Together:
 
 
 OF_ALL = frozenset(
-    ("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier", "setmaxnreg")
+    (
+        "shfl",
+        "vote",
+        "redux",
+        "elect",
+        "ldmatrix",
+        "stmatrix",
+        "mma",
+        "wgmma",
+        "bar",
+        "barrier",
+        "setmaxnreg",
+    )
 )
 """What the lanes of a warp (threads of a warpgroup: `wgmma`, `setmaxnreg`) do together, or wait for each other to."""
 
 HANDLERS = {
     name: getattr(Together, name)
-    for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
-                 "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg", "tensormap")
+    for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "vote", "redux", "elect", "ldmatrix",
+                 "stmatrix", "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg", "tensormap")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip

@@ -1,4 +1,5 @@
-"""Tiles that loops carry: elements of 8 and 16 bits as words, accumulators of `wgmma` as it has them.
+"""Tiles that loops carry: elements of 8 and 16 bits as words, accumulators of `wgmma` as it has them, partial results
+of reductions.
 
 An element by itself would have a register of its own, and what was loaded as words would be taken apart, hence waited
 for, at the end of its iteration.
@@ -13,6 +14,11 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.partial_reductions import (
+    combine_rows,
+    reduction_of,
+    spread_rows,
+)
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.backends.nvidia.lower.wgmma import accumulator_registers
 from tilewright.dialects import gpu, tile
@@ -28,6 +34,8 @@ def carried(gen: KernelCodegen, value: SSAValue, to: SSAValue) -> list[Value]:
     """The registers in which a loop carries `value` as its argument or result `to`."""
     if to in gen.paired:
         return accumulator_registers(gen, value)
+    if (reduction := reduction_of(gen, to)) is not None:
+        return combine_rows(gen, reduction, value)
     parts, each = gen.parts(value), _elements_per_word(to)
     if each == 1:
         return parts
@@ -41,6 +49,8 @@ def bind_carried(gen: KernelCodegen, value: SSAValue, parts: list[Value]) -> Non
     each = _elements_per_word(value)
     if value in gen.paired:
         gen.pairs[value] = parts
+    elif (reduction := reduction_of(gen, value)) is not None:
+        gen.values[value] = spread_rows(reduction, gen.layout(value), parts)
     elif each == 1:
         gen.values[value] = parts
     else:

@@ -1,7 +1,8 @@
 """Reductions: in a thread, then across its lanes, then across warps.
 
 Lanes exchange by shuffles (PTX ISA, `shfl.sync`), warps through shared memory. Any combine region
-works; the order of combination is not fixed.
+works; the order of combination is not fixed. Integers of all lanes are reduced by one `redux.sync`, booleans of any
+lanes by one `vote.sync`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
     axis = op.axis.value.data
     layout = gen.layout(op.inputs[0])
     elements = [tile.element_of(v) for v in op.inputs]
-    groups = _in_thread(gen, op, layout, axis)
+    groups = in_thread(gen, op, layout, [gen.parts(v) for v in op.inputs])
     groups = [
         _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
     ]
@@ -87,11 +88,11 @@ def _result_offsets(layout: Layout, axis: int) -> list[Vector]:
     return list(dict.fromkeys(o[:axis] + o[axis + 1 :] for o in layout.register_offsets))
 
 
-def _in_thread(
-    gen: KernelCodegen, op: tile.ReduceOp, layout: Layout, axis: int
+def in_thread(
+    gen: KernelCodegen, op: tile.ReduceOp, layout: Layout, inputs: list[list[Value]]
 ) -> dict[Vector, Group]:
     """Combine the registers of a thread that go to one element of the result, as a tree."""
-    inputs = [gen.parts(v) for v in op.inputs]
+    axis = op.axis.value.data
     members: dict[Vector, list[Group]] = {}
     for r in sorted(set(layout.register_of.values())):
         offset = layout.register_offsets[r]
@@ -116,9 +117,54 @@ def _across_lanes(
     layout: Layout,
     axis: int,
 ) -> Group:
-    for bit in reversed(along(layout.lanes, axis)):
+    return _over_lanes(gen, block, group, elements, along(layout.lanes, axis))
+
+
+def _over_lanes(
+    gen: KernelCodegen,
+    block: Block,
+    group: Group,
+    elements: list[Attribute],
+    bits: tuple[int, ...],
+) -> Group:
+    """Combine the values of the lanes that differ in these bits of their index; all get the result."""
+    name = combination(block)
+    if len(group) == 1 and name is not None and bits:
+        width = group[0].type.width if isinstance(group[0].type, ir.IntType) else 0
+        if width == 1 and name in _VOTES:
+            return [_vote(gen, group[0], name, bits)]
+        if 1 < width <= _WORD_BITS and name in _WHOLE_WARP and len(bits) == _LANE_BITS:
+            return [_reduce_whole_warp(gen, group[0], name)]
+    for bit in reversed(bits):
         group = _with_other_lane(gen, block, group, elements, 1 << bit)
     return group
+
+
+def _vote(gen: KernelCodegen, value: Value, name: str, bits: tuple[int, ...]) -> Value:
+    """The conjunction, disjunction or parity of the lanes that differ in these bits of their index."""
+    b, everyone = gen.builder, ir.Constant(I32, -1)
+    fn = gen.declare("llvm.nvvm.vote.ballot.sync", ir.FunctionType(I32, [I32, value.type]))
+    votes = b.call(fn, [everyone, value])
+    if len(bits) < _LANE_BITS:
+        lanes = sum(1 << lane for lane in range(32) if not lane & ~sum(1 << bit for bit in bits))
+        first = b.and_(gen.threads.lane, ir.Constant(I32, ~sum(1 << bit for bit in bits) & 31))
+        members = b.shl(ir.Constant(I32, lanes), first)
+        rest = b.not_(members)
+        votes = b.or_(votes, rest) if name == "arith.andi" else b.and_(votes, members)
+    if name == "arith.andi":
+        return b.icmp_unsigned("==", votes, everyone)
+    if name == "arith.xori":
+        return b.trunc(b.ctpop(votes), value.type)
+    return b.icmp_unsigned("!=", votes, ir.Constant(I32, 0))
+
+
+def _reduce_whole_warp(gen: KernelCodegen, value: Value, name: str) -> Value:
+    b, width = gen.builder, value.type.width
+    extend = b.sext if name in ("arith.maxsi", "arith.minsi") else b.zext
+    word = extend(value, I32) if width < _WORD_BITS else value
+    fn = gen.declare(f"llvm.nvvm.redux.sync.{_WHOLE_WARP[name]}", ir.FunctionType(I32, [I32, I32]))
+    result = b.call(fn, [word, ir.Constant(I32, -1)])
+    return b.trunc(result, value.type) if width < _WORD_BITS else result
 
 
 def _with_other_lane(
@@ -152,6 +198,21 @@ _COMMUTATIVE = frozenset(
         "xori", "maxsi", "minsi", "maxui", "minui",
     )
 )  # fmt: skip
+
+
+_WORD_BITS, _LANE_BITS = 32, 5
+_VOTES = frozenset(("arith.andi", "arith.ori", "arith.xori"))
+_WHOLE_WARP = {
+    "arith.addi": "add", "arith.maxsi": "max", "arith.minsi": "min", "arith.maxui": "umax",
+    "arith.minui": "umin", "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor",
+}  # fmt: skip
+"""Combinations of i32 that `redux.sync` has (PTX ISA; sm_80 and later)."""
+
+
+def combination(block: Block) -> str | None:
+    """The name of the commutative operation that combines the values of a reduction; None if it is not a single one."""
+    first = block.first_op
+    return first.name if len(block.args) == 2 and first and _commutes(block) else None
 
 
 def _commutes(block: Block) -> bool:
@@ -252,9 +313,7 @@ def _combine_over_lanes(
     gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], lanes: int
 ) -> Group:
     """Combine the values of a power-of-two number of adjacent lanes; all get the result."""
-    while lanes := lanes // 2:
-        group = _with_other_lane(gen, block, group, elements, lanes)
-    return group
+    return _over_lanes(gen, block, group, elements, tuple(range(lanes.bit_length() - 1)))
 
 
 def compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
