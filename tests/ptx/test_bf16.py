@@ -96,3 +96,31 @@ def test_two_numbers_per_instruction(kind, name, target):
         expected = rounded(np.fmin(half, wide) * other)
     np.testing.assert_array_equal(out.astype(np.float32), expected)
     np.testing.assert_array_equal(bits, ((wide < other) | (half != 0)).astype(np.int8))
+
+
+@tw.jit
+def fused_products(x_ptr, y_ptr, z_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x, y, z = tl.load(x_ptr + offs), tl.load(y_ptr + offs), tl.load(z_ptr + offs)
+    tl.store(out_ptr + offs, tl.fma(x, y, z))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bf16", ml_dtypes.bfloat16), ("fp16", np.float16)])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_fma_in_the_type_of_its_arguments(kind, name, target):
+    """`tl.fma` of 16-bit floats takes one instruction for two elements, and rounds once."""
+    types = {f"{argument}_ptr": f"*{kind}:16" for argument in ("x", "y", "z", "out")}
+    kernel = fused_products.compile(types, {"BLOCK": 256}, target=target, num_warps=1)
+    text = kernel.asm["ptx"]
+    assert text.count(f"fma.rn.{'bf16x2' if kind == 'bf16' else 'f16x2'}") == 4
+    assert ".f32" not in text
+    rng = np.random.default_rng(4)
+    x, y, z = (rng.standard_normal(256).astype(name) for _ in range(3))
+    x[:3], y[:3], z[:3] = [np.inf, 0.0, 2.0], [1, -0.0, np.inf], [-1, -0.0, 3.0]
+    wide = (value.astype(np.float64) for value in (x, y, z))
+    expected = np.add(np.multiply(next(wide), next(wide)), next(wide)).astype(name)
+    out = run_ptx(kernel, [x, y, z, np.zeros(256, name)], (1,))[3]
+    np.testing.assert_array_equal(out.astype(np.float32), expected.astype(np.float32))
+    for engine in ("ir", "eager", "cpu"):
+        found = run(engine, fused_products, (1,), x, y, z, np.zeros(256, name), BLOCK=256)[3]
+        np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))

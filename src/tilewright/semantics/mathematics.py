@@ -106,7 +106,10 @@ class Mathematics(Linalg):
         return value if kind.is_int_unsigned() else self.emit("math.absi", [value], value.type)
 
     def fma(self, x: Any, y: Any, z: Any) -> TensorValue:
-        return self.float_function("fma", (x, y, z), "tl.fma")
+        a, b, c = self._float_arguments((x, y, z), "tl.fma")
+        if a.dtype.is_fp16() or a.dtype.is_bf16():  # one rounding, and pairs have an instruction
+            return self.emit("math.fma", [a, b, c], a.type)
+        return self.float_function("fma", (a, b, c), "tl.fma")
 
     def fdiv(self, x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> TensorValue:
         a, b = self._float_arguments((x, y), "tl.fdiv")
