@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import pointer_type
 from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.passes.gpu.scheduling import overlap
 
 ROWS, DEEP, STEP = 64, 64, 32
 
@@ -38,8 +39,7 @@ def gradients(k_ptr, v_ptr, q_ptr, do_ptr, dk_ptr, dv_ptr, steps):
     tl.store(dv_ptr + place, dv)
 
 
-@pytest.fixture(scope="module")
-def artifact():
+def compiled():
     names = ("k_ptr", "v_ptr", "q_ptr", "do_ptr")
     types = dict.fromkeys(names, pointer_type(dtypes.float16))
     types |= dict.fromkeys(("dk_ptr", "dv_ptr"), pointer_type(dtypes.float32))
@@ -47,6 +47,11 @@ def artifact():
         KernelFunction(gradients), {**types, "steps": dtypes.int32}, dict.fromkeys(types, 16)
     )
     return backend.compile(module.module, Options(num_warps=4), target_info("sm_90a"))
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    return compiled()
 
 
 def arguments(steps):
@@ -64,8 +69,23 @@ def test_products_are_in_flight_together(artifact):
     assert sorted(int(w[1]) for w in waits(artifact)) == [0, 1, 1, 1]
 
 
+def test_waits_come_late_where_no_order_has_registers_to_spare(monkeypatch):
+    """In the order of the source: `dp` is issued while `dv` is in flight."""
+    monkeypatch.setattr(overlap, "_OTHER_REGISTERS", 255)
+    artifact = compiled()
+    steps = re.findall(r"wgmma\.(commit|wait)_group", artifact.asm["ptx"])
+    assert (
+        " ".join(steps) == "wait commit commit wait commit wait commit"
+    )  # the first is that of `s`
+    check_results(artifact, 4)
+
+
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_results(artifact, steps):
+    check_results(artifact, steps)
+
+
+def check_results(artifact, steps):
     given = arguments(steps)
     found = run_ptx(artifact, given, (1, 1, 1), random.Random(steps))
     k, v, q, do = (x.astype(np.float64) for x in given[:4])

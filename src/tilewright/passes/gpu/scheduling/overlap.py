@@ -39,10 +39,11 @@ _MOST_CTAS = 16
 
 def plan_overlap(loop: scf.ForOp, warps: int, most_ctas: int) -> list[Operation] | None:
     """Return the MMAs of a loop in the order in which they are best issued: that of the source or independent ones
-    first. None if they must stay as they are, or registers do not suffice.
+    first. None if they must stay as they are.
 
     Requires: the loop is as `promote-shared` leaves it. A better order may take more registers: the CTAs that share an
-    SM, at most `most_ctas` as far as other resources go, fill the time of each other.
+    SM, at most `most_ctas` as far as other resources go, fill the time of each other. Where no order has registers to
+    spare, that of the source costs the fewest: those of operands in flight.
     """
     graph = loop_graph(loop)
     if graph is None or graph.writes_shared:
@@ -54,9 +55,7 @@ def plan_overlap(loop: scf.ForOp, warps: int, most_ctas: int) -> list[Operation]
             return math.inf
         return cycles(schedule, warps) / min(most_ctas, _ctas(registers, warps))
 
-    chosen = min(schedules(graph)[:2], key=cycles_of_sm)
-    if cycles_of_sm(chosen) == math.inf:
-        return None
+    chosen = min(schedules(graph)[:2], key=cycles_of_sm)  # the first of equals: that of the source
     return [op for op, _ in chosen.order if isinstance(op, gpu.WgmmaOp)]
 
 
