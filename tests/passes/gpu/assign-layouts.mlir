@@ -175,3 +175,28 @@ func.func @mixed(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %w: !tile.pt
   tile.store_view %u, %o ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// RUN: select-mma,assign-layouts
+// A loaded tile that a loop carries, multiplies, and subtracts a product from stays in the layout of accumulators.
+// CHECK-LABEL: @carried
+func.func @carried(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %w: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %trips: i64) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: [[C:%.+]] = gpu.convert_layout %start
+  // CHECK: scf.for {{.+}} iter_args({{.+}} = [[C]]) -> (tensor<64x64xf32, "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">)
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: scf.yield
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %line = arith.constant 64 : i64
+  %f = arith.constant 0.0 : f32
+  %none = tile.splat %f : f32 to tensor<64x64xf32>
+  %start = tile.load_view %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64x64xf32>
+  %end = scf.for %i = %zero to %trips step %one iter_args(%q = %start) -> (tensor<64x64xf32>) : i64 {
+    %y = tile.load_view %w ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x64xf16>
+    %x = arith.truncf %q : tensor<64x64xf32> to tensor<64x64xf16>
+    %d = tile.dot %x, %y, %none, "tf32" : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    %r = arith.subf %q, %d : tensor<64x64xf32>
+    scf.yield %r : tensor<64x64xf32>
+  }
+  tile.store_view %end, %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -290,14 +290,15 @@ class AnchorLayouts:
             for init, arg, result in zip(op.iter_args, body.args[1:], op.results, strict=True)
             if tile.is_tile(arg)
         ]
-        for init, arg, _ in carried:
-            self._anchors[arg] = self.of(init)
+        self._anchors.update((arg, None) for _, arg, _ in carried)
         self._open_loops += 1
-        for _ in range(2):  # what a loop yields may decide what it carries
+        for _ in range(
+            2
+        ):  # what a loop yields decides what it carries: the initial value changes its layout once
             self._block(body)
-            for _, arg, result in carried:
+            for init, arg, result in carried:
                 yielded = self.of(end_of(body).operands[position_of(result, op.results)])
-                self._anchors[arg] = yielded or self._anchors[arg]
+                self._anchors[arg] = yielded or self.of(init)
         self._open_loops -= 1
         args = [arg for _, arg, _ in carried]
         for _, arg, result in carried:
