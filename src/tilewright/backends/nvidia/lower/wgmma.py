@@ -444,5 +444,7 @@ def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:
     if not values or any(v.type not in letters for v in values):
         return values
     constraints = ",".join([*(f"={letters[v.type]}" for v in values), *ties])
-    made = gen.emit_asm("", constraints, gen.registers([v.type for v in values]), values)
-    return [gen.builder.extract_value(made, i) for i in range(len(values))]
+    kinds = [v.type for v in values]
+    one = len(kinds) == 1  # an asm with one result gives the value itself
+    made = gen.emit_asm("", constraints, kinds[0] if one else gen.registers(kinds), values)
+    return [made] if one else [gen.builder.extract_value(made, i) for i in range(len(values))]
