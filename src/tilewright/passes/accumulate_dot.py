@@ -36,7 +36,7 @@ from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import with_operands
+from tilewright.passes.analysis.edit import replace_op, with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
@@ -67,9 +67,7 @@ def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
         # The new dot stands where the addition was: the accumulator may be computed after the old one.
         new = with_operands(dot, [dot.lhs, dot.rhs, accumulator], [op.result.type])
         op.parent.insert_op_before(new, op)
-        new.result.name_hint = op.result.name_hint
-        op.result.replace_all_uses_with(new.result)
-        op.parent.erase_op(op)
+        replace_op(op, [new.result])
         if dot.parent is not None:
             dot.parent.erase_op(dot)
         return True

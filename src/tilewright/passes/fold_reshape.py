@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAtt
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.edit import erase, replace_op
 from tilewright.passes.analysis.regions import replace
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
@@ -97,9 +97,7 @@ def _fold_load(op: tile.ReshapeOp, load: tile.LoadViewOp) -> None:
     new = tile.LoadViewOp.build(
         operands=[*operands, other], properties=properties, result_types=[op.result.type]
     )
-    new.result.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(new.result)
-    erase(op)
+    replace_op(op, [new.result])
     replace(load, new, [None])
 
 

@@ -67,6 +67,7 @@ from tilewright.dialects.tile.memory import (
     make_view,
     view_kinds,
     view_limits,
+    with_limits,
 )
 from tilewright.dialects.tile.tiles import (
     ArangeOp,

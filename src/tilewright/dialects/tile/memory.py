@@ -215,7 +215,7 @@ class StoreViewOp(SegmentedOp):
         _verify_tile_view(self, self.value)
 
 
-View = TypeVar("View", LoadViewOp, StoreViewOp)
+View = TypeVar("View", bound=LoadViewOp | StoreViewOp)
 
 
 def make_view(
@@ -242,6 +242,22 @@ def view_kinds(op: Any) -> tuple[str, ...]:
 def view_limits(op: Any) -> dict[int, SSAValue]:
     """Dimension -> lane limit, for the limited dimensions."""
     return dict(zip(ints(op.limited), op.limits, strict=True))
+
+
+def with_limits(
+    view: LoadViewOp | StoreViewOp, limits: Mapping[int, SSAValue]
+) -> LoadViewOp | StoreViewOp:
+    """A structured access like `view`, in no block yet, with these lane limits by dimension."""
+    last = view.other if isinstance(view, LoadViewOp) else view.value
+    places = [
+        [view.base], view.strides, view.starts, view.sizes, view.indices,
+        [limits[d] for d in sorted(limits)],
+        [] if view.mask is None else [view.mask], [] if last is None else [last],
+    ]  # fmt: skip
+    properties = {**view.properties, "limited": DenseArrayBase.from_list(i64, sorted(limits))}
+    new = make_view(type(view), places, properties, [r.type for r in view.results])
+    new.attributes.update(view.attributes)
+    return new
 
 
 def _through_pointer(op: Operation, pointer: SSAValue, value: SSAValue) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -48,6 +48,23 @@ def insert_before(new: Operation, op: Operation) -> None:
 
 
 _Op = TypeVar("_Op", bound=Operation)
+
+
+Mapping = dict[SSAValue, SSAValue]
+"""Values of an operation -> their copies."""
+
+
+def replace_values(old: Iterable[SSAValue], new: Iterable[SSAValue]) -> None:
+    """Give the users of the values `old`, and their names, to the values `new`."""
+    for before, after in zip(old, new, strict=True):
+        after.name_hint = before.name_hint
+        before.replace_all_uses_with(after)
+
+
+def replace_op(op: Operation, values: Iterable[SSAValue]) -> None:
+    """Erase `op`; `values` replace its results."""
+    replace_values(op.results, values)
+    erase(op)
 
 
 def with_operands(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.types import integer_attribute
@@ -83,6 +83,34 @@ class Emitter:
             raise ValueError("the anchor is in no block")
         block.insert_op_before(op, self.anchor)
         return op
+
+    def clone(self, op: Operation, mapping: dict[SSAValue, SSAValue]) -> Operation:
+        """Insert a copy of `op` with the values of `mapping`, which then has its results; it keeps its location."""
+        copy = self.insert_op(op.clone(mapping))
+        copy.location = op.location
+        return copy
+
+    def loop(
+        self,
+        bounds: Sequence[SSAValue],
+        inits: Sequence[SSAValue],
+        attributes: Mapping[str, Attribute] | None = None,
+        named_like: Sequence[SSAValue] = (),
+    ) -> tuple[scf.ForOp, Emitter]:
+        """Insert an `scf.for` with an empty body. Returns it and an emitter at the end of the body, whose `scf.yield`
+        gets its operands from the caller (`Emitter.anchor.operands`)."""
+        end = scf.YieldOp.create(location=self.location)
+        block = Block([end], arg_types=[bounds[0].type, *(v.type for v in inits)])
+        for argument, old in zip(block.args, named_like, strict=False):
+            argument.name_hint = old.name_hint
+        op = scf.ForOp.create(
+            operands=[*bounds, *inits],
+            result_types=[v.type for v in inits],
+            regions=[Region(block)],
+            attributes=dict(attributes or {}),
+        )
+        self.insert_op(op)
+        return op, Emitter(end)
 
     def make(
         self,

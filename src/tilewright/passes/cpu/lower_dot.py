@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.edit import replace_op
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
@@ -88,9 +88,7 @@ def _lower(op: tile.DotOp, target: TargetInfo, simplified: Callable[[DotPlan], D
     ]
     dot = Emitter(op).make(cpu.DotOp, operands, operands[2].type, plan=StringAttr(str(plan)))
     result = _converted(dot, tile.element_of(op.result), op)
-    result.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(result)
-    erase(op)
+    replace_op(op, [result])
 
 
 def _converted(value: SSAValue, element: Attribute, before: Operation) -> SSAValue:

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.edit import erase, insert_before, replace_values
 from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.nest.emit import Emitter
@@ -66,9 +66,7 @@ def _schedule(function: func.FuncOp) -> None:
         emit.make(cpu.ArgumentOp, (), arg.type, index=IntegerAttr(i, i64))
         for i, arg in enumerate(old.args)
     ]
-    for arg, value in zip(old.args, arguments, strict=True):
-        value.name_hint = arg.name_hint
-        arg.replace_all_uses_with(value)
+    replace_values(old.args, arguments)
     grid = [
         emit.make(cpu.ArgumentOp, (), i64, index=IntegerAttr(len(arguments) + axis, i64))
         for axis in range(3)

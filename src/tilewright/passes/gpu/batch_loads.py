@@ -30,12 +30,12 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.types import position_of
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.edit import end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import are_disjoint
@@ -206,10 +206,7 @@ class _Batcher:
             if trips is None or trips % (2 * count) >= count or count == self.count:
                 values = self._loop(e, self._runs(e, known, trips, count), values, count)
             count //= 2
-        for old, result in zip(loop.results, values, strict=True):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        erase(loop)
+        replace_op(loop, values)
 
     def _runs(self, e: Emitter, known: SSAValue, trips: int | None, count: int) -> SSAValue:
         """How often the loop of batches of `count` runs; `self.start`: iterations before it."""
@@ -228,22 +225,11 @@ class _Batcher:
     ) -> list[SSAValue]:
         """A loop over batches of `count` iterations, from iteration `self.start` on."""
         old = self.loop
-        block = Block(arg_types=[a.type for a in self.body.args])
-        for before, after in zip(self.body.args, block.args, strict=True):
-            after.name_hint = before.name_hint
-        block.add_op(end := scf.YieldOp())
-        loop = scf.ForOp.create(
-            operands=[old.lb, trips, old.step, *carried],
-            result_types=[r.type for r in old.results],
-            regions=[Region(block)],
-            attributes={**old.attributes, NO_UNROLL: UnitAttr()},
-        )
-        e.insert_op(loop)
-        yielded = self._batch(Emitter(end, old.location), block, count)
+        attributes = {**old.attributes, NO_UNROLL: UnitAttr()}
+        loop, inner = e.loop([old.lb, trips, old.step], carried, attributes, self.body.args)
+        inner.anchor.operands = self._batch(inner, loop.body.block, count)
         if self.ordered:
             tile.assume(loop, BatchLoads.name, order_each=[self.number])
-        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=old.location), end)
-        erase(end)
         return list(loop.results)
 
     def _batch(self, e: Emitter, block: Block, count: int) -> list[SSAValue]:
@@ -261,7 +247,7 @@ class _Batcher:
             mapping.update(zip(self.body.args[1:], carried, strict=True))
             for op in self.body.ops:
                 if op is not end and op not in self.early.loads:
-                    self._claim(op, _clone(op, mapping, e), i)
+                    self._claim(op, e.clone(op, mapping), i)
             carried = [mapping.get(v, v) for v in end.operands]
         return carried
 
@@ -282,19 +268,10 @@ class _Batcher:
         for i, counter in enumerate(counters):
             mapping: Mapping = {**state, self.body.args[0]: counter}
             for op in self.early.ops:
-                self._claim(op, _clone(op, mapping, e), i)
+                self._claim(op, e.clone(op, mapping), i)
             loaded.append({op.results[0]: mapping[op.results[0]] for op in self.early.loads})
             state = {
                 arg: mapping.get(value, value)
                 for arg, value in zip(self.body.args[1:], end.operands, strict=True)
             }
         return loaded
-
-
-def _clone(op: Operation, mapping: Mapping, e: Emitter) -> Operation:
-    """A copy of `op` with the values of `mapping`, which then has its results."""
-    copy = op.clone(mapping)
-    e.insert_op(copy)
-    copy.location = op.location
-    mapping.update(zip(op.results, copy.results, strict=True))
-    return copy

@@ -31,7 +31,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import LINEAR, SharedLayout
-from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.edit import insert_before, outermost_in, replace_op, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
@@ -198,6 +198,4 @@ def _read(load: _Marked, buffer: SSAValue) -> None:
     value = e.make(gpu.LocalLoadOp, [buffer, load.stage(e)], kind)
     if kind != old.type:
         value = e.make(tile.ReshapeOp, [value], old.type)
-    value.name_hint = old.name_hint
-    old.replace_all_uses_with(value)
-    erase(load.op)
+    replace_op(load.op, [value])

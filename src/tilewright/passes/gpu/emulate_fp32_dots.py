@@ -48,6 +48,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, bf16, f32, i1, i32
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import replace_op
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
@@ -101,10 +102,7 @@ def _split(op: tile.DotOp) -> None:
             input_precision=StringAttr("tf32"),
         )
     total = emit.insert(arith.AddfOp(op.acc, total))
-    total.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(total)
-    op.detach()
-    op.erase()
+    replace_op(op, [total])
 
 
 def _numbers(emit: Emitter, value: SSAValue, zeros: SSAValue) -> SSAValue:

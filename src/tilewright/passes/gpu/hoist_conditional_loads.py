@@ -134,9 +134,7 @@ def _move(
             pending.extend(op.operands)
     for op in list(block.ops):
         if op in needed:
-            copy = op.clone(moved)
-            insert_before(copy, branch)
-            moved.update(zip(op.results, copy.results, strict=True))
+            insert_before(op.clone(moved), branch)
     hoisted = clone_load(load, moved, active, Emitter(branch)).results[0]
     hoisted.name_hint = load.result.name_hint
     moved[load.result] = hoisted

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.interpreter.offsets import address_arithmetic
-from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
@@ -92,9 +92,7 @@ def _replace(op: Operation, kind: type[Operation], narrow: bool) -> None:
     if narrow:
         extension = arith.ExtUIOp if kind in (arith.DivUIOp, arith.RemUIOp) else arith.ExtSIOp
         made = _inserted(extension, [made], wide, op)
-    made.name_hint = result.name_hint
-    result.replace_all_uses_with(made)
-    erase(op)
+    replace_op(op, [made])
 
 
 def _resized(kind: Attribute) -> Attribute:

@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, UnitAttr, i32, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i32, i64
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import in_range
 from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.ir.types import width_of
-from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.edit import end_of, replace_op
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
@@ -147,10 +147,7 @@ class _Splitter:
         before, after = (e.resize(v, counter) for v in (first, rest))
         values = self._copy(e, before, None, list(loop.iter_args), not up)
         values = self._copy(e, after, before, values, up)
-        for old, new in zip(loop.results, values, strict=True):
-            new.name_hint = old.name_hint
-            old.replace_all_uses_with(new)
-        erase(loop)
+        replace_op(loop, values)
 
     def _count(self, e: Emitter, limit: _Limit) -> SSAValue | None:
         """i64: iterations before those that the limit cuts, or (a limit that grows) that it cuts."""
@@ -191,9 +188,7 @@ class _Splitter:
                 return False
             if not all(visit(v) for v in op.operands):
                 return False
-            copy = op.clone(mapping)
-            e.insert_op(copy)
-            mapping.update(zip(op.results, copy.results, strict=True))
+            e.insert_op(op.clone(mapping))
             return True
 
         return mapping.get(value, value) if visit(value) else None
@@ -208,10 +203,6 @@ class _Splitter:
     ) -> list[SSAValue]:
         """A loop of `trips` iterations from `start` on; `inside`: nothing is out of bounds in them."""
         loop, body = self.loop, self.body
-        block = Block(arg_types=[a.type for a in body.args])
-        for old, new in zip(body.args, block.args, strict=True):
-            new.name_hint = old.name_hint
-        block.add_op(end := scf.YieldOp())
         narrow = None
         if start is not None and any(_narrows(op, body.args[0]) for op in body.ops):
             # part by part: who asks by how much an address advances sees the counter
@@ -219,16 +210,10 @@ class _Splitter:
         attributes = dict(loop.attributes)
         if not inside:
             attributes[NO_UNROLL] = UnitAttr()  # it seldom has more than one iteration
-        made = scf.ForOp.create(
-            operands=[loop.lb, trips, loop.step, *carried],
-            result_types=[r.type for r in loop.results],
-            regions=[Region(block)],
-            attributes=attributes,
-        )
         if inside:
             self._claim(e, trips, start)
-        e.insert_op(made)
-        inner = Emitter(end, loop.location)
+        made, inner = e.loop([loop.lb, trips, loop.step], carried, attributes, body.args)
+        block = made.body.block
         mapping: Mapping = dict(zip(body.args, block.args, strict=True))
         if start is not None:
             mapping[body.args[0]] = inner.add(start, block.args[0])
@@ -237,13 +222,8 @@ class _Splitter:
                 counter = inner.insert(arith.TruncIOp(block.args[0], i32))
                 mapping[op.results[0]] = inner.add(narrow, counter)
             elif op is not end_of(body):
-                copy = op.clone(mapping)
-                inner.insert_op(copy)
-                copy.location = op.location
-                mapping.update(zip(op.results, copy.results, strict=True))
-        yielded = [mapping.get(v, v) for v in end_of(body).operands]
-        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=loop.location), end)
-        erase(end)
+                inner.clone(op, mapping)
+        inner.anchor.operands = [mapping.get(v, v) for v in end_of(body).operands]
         if inside:
             self._unlimit(made, {mapping.get(v, v) for v in self.gone})
         return list(made.results)
@@ -262,20 +242,7 @@ class _Splitter:
             if not isinstance(view, _VIEWS):
                 continue
             kept = {d: v for d, v in tile.view_limits(view).items() if v not in gone}
-            optional = [[] if view.mask is None else [view.mask]]
-            if isinstance(view, tile.LoadViewOp):
-                optional.append([] if view.other is None else [view.other])
-            else:
-                optional.append([view.value])
-            properties = {k: v for k, v in view.properties.items() if k != "operandSegmentSizes"}
-            properties["limited"] = DenseArrayBase.from_list(i64, list(kept))
-            places = [view.base, view.strides, view.starts, view.sizes, view.indices]
-            new = type(view)(
-                operands=[*places, list(kept.values()), *optional],
-                result_types=[r.type for r in view.results],
-                properties=properties,
-                attributes=dict(view.attributes),
-            )
+            new = tile.with_limits(view, kept)
             replace(view, new, list(new.results))
 
 

@@ -42,7 +42,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, replace_op, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass, functions_of
@@ -424,11 +424,7 @@ class Pipeliner:
         else:
             insert_before(new, loop)
         self.state.finish(results[-2:])
-        for old, value in zip(loop.results, results, strict=False):
-            value.name_hint = old.name_hint
-            old.replace_all_uses_with(value)
-        loop.detach()
-        loop.erase()
+        replace_op(loop, results[: len(loop.results)])
 
     def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
         """Wait for the last MMA inside the branch that has one.

@@ -38,7 +38,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.edit import (
+    end_of,
+    insert_before,
+    outermost_in,
+    replace_op,
+    start_of,
+)
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
@@ -244,9 +250,7 @@ class _Prefetcher:
         for i, value in enumerate(yields):
             end.operands[len(end.operands) - count + i] = value
         for load, copy, value in zip(self.loads, copies, now, strict=True):
-            value.name_hint = load.result.name_hint
-            load.result.replace_all_uses_with(value)
-            erase(load)
+            replace_op(load, [value])
             if registers(value) > _FEW:
                 _sink(copy, value, end)
 

@@ -55,7 +55,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
 from tilewright.layouts.shared import LINEAR, is_transposable
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -227,10 +227,7 @@ def _promote(
     insert_before(multiply, op)
     insert_before(done, op)
     insert_before(gpu.BarrierOp.create(location=op.location), op)
-    done.result.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(done.result)
-    op.detach()
-    op.erase()
+    replace_op(op, [done.result])
     for load in loads:
         if load is not None:
             load.detach()

@@ -197,10 +197,7 @@ class _Cut:
             )
             copies.append(barrier)
             mapping[value] = barrier.result
-        for op in self.again:
-            copies.append(copy := op.clone(mapping))
-            copy.location = op.location
-            mapping.update(zip(op.results, copy.results, strict=True))
+        copies.extend(op.clone(mapping) for op in self.again)
         new = set(copies)
         for copy in copies:
             insert_before(copy, anchor)

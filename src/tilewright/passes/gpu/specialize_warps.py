@@ -227,9 +227,7 @@ class _Specializer(Pipeliner):
         for op in before:
             if op in loaded:  # used by consumers only
                 continue
-            copy = op.clone(mapping)
-            inside.add_op(copy)
-            mapping.update(zip(op.results, copy.results, strict=True))
+            inside.add_op(op.clone(mapping))
         copies = self._copies(mapping, [slot, phase], yes)
         inside.add_op(copies)
         inside.add_op(scf.YieldOp.create(operands=list(copies.results[-2:])))

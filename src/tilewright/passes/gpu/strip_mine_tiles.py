@@ -48,10 +48,10 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, erase, with_operands
+from tilewright.passes.analysis.edit import end_of, erase, replace_values, with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
@@ -317,17 +317,9 @@ class _Writer:
             numbers = numbers[1:]
         if not numbers:
             return inits
-        block = Block(arg_types=[i64, *(v.type for v in inits)])
-        block.add_op(end := scf.YieldOp())
         zero, one, trips = e.constant(0), e.constant(1), e.constant(len(numbers))
-        loop = scf.ForOp.create(
-            operands=[zero, trips, one, *inits],
-            result_types=[v.type for v in inits],
-            regions=[Region(block)],
-        )
-        e.insert_op(loop)
-        inner = Emitter(end, e.location)
-        number: SSAValue = block.args[0]
+        loop, inner = e.loop([zero, trips, one], inits)
+        number, *carried = loop.body.block.args
         if numbers.step < 0:
             number = inner.sub(inner.constant(numbers[0]), number)
         elif numbers[0]:
@@ -336,14 +328,12 @@ class _Writer:
         mapping = self._chunk(inner, ops, start, kept, (numbers[0], numbers.step))
         if self.stores:
             self._claim(loop)
-        carried = list(block.args[1:])
         yielded: list[SSAValue] = []
         for op in reductions:
             values = [mapping[v] for v in op.inputs]
             before, carried = carried[: len(values)], carried[len(values) :]
             yielded += combined(inner, op, [*before, *values])
-        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=e.location), end)
-        erase(end)
+        inner.anchor.operands = yielded
         return list(loop.results)
 
     def _claim(self, loop: scf.ForOp) -> None:
@@ -361,9 +351,7 @@ class _Writer:
             new = with_operands(op, inputs, [r.type for r in op.results], [op.combine.clone()])
             e.insert_op(new)
             new.location = op.location
-            for old, result in zip(op.results, new.results, strict=True):
-                result.name_hint = old.name_hint
-                old.replace_all_uses_with(result)
+            replace_values(op.results, new.results)
 
     def _chunk(
         self,
@@ -435,33 +423,21 @@ class _Chunk:
             self.rows[v] if arg in rowed else self._copy(e, v)
             for v, arg in zip(op.iter_args, body.args[1:], strict=True)
         ]
-        block = Block(arg_types=[body.args[0].type, *(v.type for v in inits)])
-        block.add_op(end := scf.YieldOp())
         bounds = [self._copy(e, v) for v in (op.lb, op.ub, op.step)]
-        loop = scf.ForOp.create(
-            operands=[*bounds, *inits],
-            result_types=[v.type for v in inits],
-            regions=[Region(block)],
-            attributes=dict(op.attributes),
-        )
-        e.insert_op(loop)
-        loop.location = op.location
+        loop, inner = e.loop(bounds, inits, op.attributes, body.args)
+        loop.location = inner.location = op.location
         outside = dict(self.whole)
-        for old, new in zip(body.args, block.args, strict=True):
-            new.name_hint = old.name_hint
+        for old, new in zip(body.args, loop.body.block.args, strict=True):
             (self.rows if old in rowed else self.whole)[old] = new
-        inner = Emitter(end, op.location)
         for each in body.ops:
             taken = self.plan.touches(each) or any(r in rowed for r in each.results)
             if taken and not isinstance(each, scf.YieldOp):
                 self.add(inner, each)
-        yielded = [
+        inner.anchor.operands = [
             self.rows[v] if arg in rowed else self._copy(inner, v)
             for v, arg in zip(end_of(body).operands, body.args[1:], strict=True)
         ]
         self.whole = outside
-        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=op.location), end)
-        erase(end)
         return loop.results
 
     def _copy(self, e: Emitter, value: SSAValue) -> SSAValue:
@@ -469,8 +445,7 @@ class _Chunk:
         op = value.owner
         if value in self.whole or not isinstance(op, Operation) or not self.plan.in_loops(op):
             return self.whole.get(value, value)
-        copy = op.clone({v: self._copy(e, v) for v in op.operands})
-        e.insert_op(copy)
-        copy.location = op.location
-        self.whole.update(zip(op.results, copy.results, strict=True))
+        for operand in op.operands:
+            self._copy(e, operand)
+        e.clone(op, self.whole)
         return self.whole[value]

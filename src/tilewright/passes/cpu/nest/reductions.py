@@ -91,8 +91,7 @@ def combine(
 
 def _apply(emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int) -> None:
     if lanes == 1:
-        copy = op.clone(mapping)
-        emit.block.add_op(copy)
+        emit.block.add_op(op.clone(mapping))
     else:
         operands = [emit.splat(mapping.get(v, v), lanes) for v in op.operands]
         kinds = [cpu.vector_of(r.type, lanes) for r in op.results]
@@ -103,7 +102,7 @@ def _apply(emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lane
             return
         copy = type(op).create(operands=operands, result_types=kinds, properties=op.properties)
         emit.block.add_op(copy)
-    mapping.update(zip(op.results, copy.results, strict=True))
+        mapping.update(zip(op.results, copy.results, strict=True))
 
 
 def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -81,11 +81,9 @@ def clone_slice(
     mapping = dict(state)
     for op in operations:
         if isinstance(op, Loads) and active is not None:
-            copy = clone_load(op, mapping, active, Emitter(before))
+            mapping[op.results[0]] = clone_load(op, mapping, active, Emitter(before)).results[0]
         else:
-            copy = op.clone(mapping)
-            insert_before(copy, before)
-        mapping.update(zip(op.results, copy.results, strict=True))
+            insert_before(op.clone(mapping), before)
     return mapping
 
 
@@ -101,7 +99,7 @@ def clone_load(
     if isinstance(now, tile.LoadOp):
         mask = active if now.mask is None else emitter.binary(arith.AndIOp, now.mask, active)
         others = [] if now.other is None else [now.other]
-        new = tile.LoadOp.build(
+        new: Operation = tile.LoadOp.build(
             operands=[now.pointer, mask, others],
             properties=now.properties,
             result_types=[now.result.type],
@@ -111,13 +109,7 @@ def clone_load(
         dim = min(limits, default=0)
         whole = limits.get(dim) or emitter.constant(tile.shape_of(now.result)[dim], i64)
         limits[dim] = emitter.select(active, whole, emitter.constant(0, i64))
-        order = sorted(limits)
-        groups = [
-            [now.base], now.strides, now.starts, now.sizes, now.indices, [limits[d] for d in order],
-            [] if now.mask is None else [now.mask], [] if now.other is None else [now.other],
-        ]  # fmt: skip
-        properties = dict(now.properties) | {"limited": DenseArrayBase.from_list(i64, order)}
-        new = tile.make_view(tile.LoadViewOp, groups, properties, [now.result.type])
+        new = tile.with_limits(now, limits)
     new.attributes.update(now.attributes)
     now.erase()
     emitter.insert_op(new)

@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 from tilewright.ir.walk import ancestors
-from tilewright.passes.analysis.edit import block_of, end_of, erase, rebuild
+from tilewright.passes.analysis.edit import block_of, end_of, rebuild, replace_op
 from tilewright.passes.analysis.emit import constant_int
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
@@ -118,10 +118,7 @@ def _pass_on(block: Block, values: Sequence[SSAValue]) -> None:
 def _with_more_results(op: _Op, operands: Sequence[SSAValue], values: Sequence[SSAValue]) -> _Op:
     """Rebuild `op` with `operands` and further results, of the types of `values`."""
     new = rebuild(op, operands, [*(r.type for r in op.results), *(v.type for v in values)])
-    for before, result in zip(op.results, new.results, strict=False):
-        result.name_hint = before.name_hint
-        before.replace_all_uses_with(result)
-    erase(op)
+    replace_op(op, new.results[: len(op.results)])
     return new
 
 

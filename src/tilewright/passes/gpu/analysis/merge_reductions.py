@@ -6,7 +6,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, replace_values
 
 
 def merge_reductions(function: FuncOp) -> None:
@@ -62,9 +62,7 @@ def _merge(first: tile.ReduceOp, second: tile.ReduceOp) -> tile.ReduceOp:
         location=first.location,
     )
     insert_before(new, first)
-    for old, value in zip([r for op in both for r in op.results], new.results, strict=True):
-        value.name_hint = old.name_hint
-        old.replace_all_uses_with(value)
+    replace_values([r for op in both for r in op.results], new.results)
     for op in both:
         erase(op)
     return new

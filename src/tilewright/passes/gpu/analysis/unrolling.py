@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.edit import Mapping, end_of, replace_op
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.regions import NO_UNROLL
 
@@ -31,10 +31,7 @@ def unroll_by(loop: scf.ForOp, count: int) -> tuple[scf.ForOp, list[dict[Operati
     if trips is None or trips % count:
         start = e.mul(groups, e.constant(count, kind))
         results = _over(e, loop, left, results, 1, start)[0].results
-    for old, result in zip(loop.results, results, strict=True):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    erase(loop)
+    replace_op(loop, results)
     return main, copies
 
 
@@ -48,35 +45,23 @@ def _over(
 ) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
     """A loop of `trips` iterations, each of which is `count` iterations of `old`, from iteration `start` on."""
     body, end = old.body.block, end_of(old.body.block)
-    block = Block(arg_types=[a.type for a in body.args])
-    for before, after in zip(body.args, block.args, strict=True):
-        after.name_hint = before.name_hint
-    block.add_op(last := scf.YieldOp())
-    loop = scf.ForOp.create(
-        operands=[old.lb, trips, old.step, *inits],
-        result_types=[r.type for r in old.results],
-        regions=[Region(block)],
-        attributes={**old.attributes, NO_UNROLL: UnitAttr()},
-    )
-    e.insert_op(loop)
-    inner = Emitter(last, old.location)
-    kind = block.args[0].type
-    first = inner.mul(block.args[0], inner.constant(count, kind)) if count > 1 else block.args[0]
+    attributes = {**old.attributes, NO_UNROLL: UnitAttr()}
+    loop, inner = e.loop([old.lb, trips, old.step], inits, attributes, body.args)
+    first, *carried = loop.body.block.args
+    kind = first.type
+    if count > 1:
+        first = inner.mul(first, inner.constant(count, kind))
     if start is not None:
         first = inner.add(start, first)
-    carried: list[SSAValue] = list(block.args[1:])
     copies: list[dict[Operation, Operation]] = []
     for i in range(count):
-        mapping: dict[SSAValue, SSAValue] = dict(zip(body.args[1:], carried, strict=True))
+        mapping: Mapping = dict(zip(body.args[1:], carried, strict=True))
         mapping[body.args[0]] = inner.add(first, inner.constant(i, kind)) if i else first
         made: dict[Operation, Operation] = {}
         for op in body.ops:
             if op is not end:
-                made[op] = copy = inner.insert_op(op.clone(mapping))
-                copy.location = op.location
-                mapping.update(zip(op.results, copy.results, strict=True))
+                made[op] = inner.clone(op, mapping)
         copies.append(made)
         carried = [mapping.get(v, v) for v in end.operands]
-    block.insert_op_before(scf.YieldOp.create(operands=carried, location=old.location), last)
-    erase(last)
+    inner.anchor.operands = carried
     return loop, copies

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
 from tilewright.passes.gpu.scheduling.ring import (
     Position,
@@ -91,9 +91,6 @@ class StepEmitter:
             if self.graph.group_read(operand) is not None:
                 copy.operands[index + 1] = self.positions[shift].stage
         insert_before(copy, self.before)
-        mapping.update(zip(op.results, copy.results, strict=True))
-        for old, new in zip(op.results, copy.results, strict=True):
-            new.name_hint = old.name_hint
         if isinstance(copy, gpu.WgmmaOp):
             self.issued.append(_InFlight(copy.result, read))
         else:
@@ -366,12 +363,7 @@ class Consumer:
         )
 
     def _replace(self, results: list[SSAValue]) -> None:
-        loop = self.loop
-        for old, value in zip(loop.results, results, strict=False):
-            value.name_hint = old.name_hint
-            old.replace_all_uses_with(value)
-        loop.detach()
-        loop.erase()
+        replace_op(self.loop, results[: len(self.loop.results)])
 
 
 def _plus(a: SSAValue, b: SSAValue, before: Operation) -> SSAValue:

@@ -79,9 +79,7 @@ class Producer:
         for op in taken.outside:
             if op.results and op.results[0] in self._mapping:
                 continue
-            copy = op.clone(self._mapping)
-            insert_before(copy, end)
-            self._mapping.update(zip(op.results, copy.results, strict=True))
+            insert_before(op.clone(self._mapping), end)
         first = at or Position(
             constant(0, end), constant(1, end)
         )  # the phase before the first counts as complete
@@ -102,9 +100,7 @@ class Producer:
         mapping = {**self._mapping, loop.body.block.args[0]: counter}
         mapping.update(zip(taken.carried, carried, strict=True))
         for op in taken.inside:
-            copy = op.clone(mapping)
-            insert_before(copy, end)
-            mapping.update(zip(op.results, copy.results, strict=True))
+            insert_before(op.clone(mapping), end)
         for ring in rings:
             _load(ring, mapping, Position(stage, phase), end)
         after = [end_of(loop.body.block).operands[a.index - 1] for a in taken.carried]
