@@ -67,7 +67,7 @@ from tilewright.passes.analysis.aliasing import (
     same_addresses,
     same_scalar,
 )
-from tilewright.passes.analysis.edit import end_of, erase, insert_before
+from tilewright.passes.analysis.edit import branch, end_of, erase, insert_before
 from tilewright.passes.analysis.effects import (
     defined_inside,
     is_pure,
@@ -231,10 +231,9 @@ def _rewrite(loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) ->
     if runs is None:
         insert_before(final, following)
     else:
-        body, other = Block([final, scf.YieldOp()]), Block([scf.YieldOp()])
-        branch = scf.IfOp(runs, [], Region(body), Region(other))
-        branch.location = final.location
-        insert_before(branch, following)
+        guarded = branch(runs, [final])
+        guarded.location = final.location
+        insert_before(guarded, following)
     return new
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.errors import PassError
@@ -65,6 +66,23 @@ def replace_op(op: Operation, values: Iterable[SSAValue]) -> None:
     """Erase `op`; `values` replace its results."""
     replace_values(op.results, values)
     erase(op)
+
+
+def branch(
+    condition: SSAValue,
+    ops: Sequence[Operation],
+    results: Sequence[SSAValue] = (),
+    otherwise: Sequence[Operation] = (),
+    other_results: Sequence[SSAValue] = (),
+) -> scf.IfOp:
+    """An `scf.if`, in no block yet: `ops` if `condition`, else `otherwise`, and the values that each of them yields."""
+    sides = ((ops, results), (otherwise, other_results))
+    ended = [Block([*side, scf.YieldOp.create(operands=values)]) for side, values in sides]
+    return scf.IfOp.create(
+        operands=[condition],
+        result_types=[v.type for v in results],
+        regions=[Region(block) for block in ended],
+    )
 
 
 def with_operands(

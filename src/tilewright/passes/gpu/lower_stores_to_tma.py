@@ -60,12 +60,19 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
-from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, outermost_in
+from tilewright.passes.analysis.edit import (
+    block_of,
+    branch,
+    end_of,
+    erase,
+    insert_before,
+    outermost_in,
+)
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
@@ -87,7 +94,8 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     plan_tma_store,
 )
 from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands, scalar_of
-from tilewright.passes.gpu.pipeline_loads import constant, widen
+from tilewright.passes.gpu.pipeline_loads import widen
+from tilewright.passes.gpu.scheduling.ring import constant, true
 from tilewright.targets import Feature, TargetInfo
 
 _EARLY_WAIT_SLOTS = 3
@@ -187,15 +195,9 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
     rest = emitter.binary(arith.AndIOp, scalar_of(store.tma_tile.extents[0], outer), inside)
     aligned = emitter.compare("eq", rest, emitter.constant(0, i64))
     other = op.clone()
-    branch = scf.IfOp.create(
-        operands=[aligned],
-        regions=[
-            Region(Block([scf.YieldOp.create()])),
-            Region(Block([other, scf.YieldOp.create()])),
-        ],
-        location=op.location,
-    )
-    insert_before(branch, op)
+    versions = branch(aligned, [], otherwise=[other])
+    versions.location = op.location
+    insert_before(versions, op)
     convert = store.convert.clone()
     if (layout := _fragments(op, store)) is not None:
         for number, value in enumerate(op.operands):
@@ -207,10 +209,11 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
         again = store.convert.clone()
         insert_before(again, other)
         other.operands[list(op.operands).index(store.convert.result)] = again.result
-    insert_before(convert, end_of(branch.regions[0].block))
+    end = end_of(versions.true_region.block)
+    insert_before(convert, end)
     op.operands[list(op.operands).index(store.convert.result)] = convert.result
     op.detach()
-    insert_before(op, end_of(branch.regions[0].block))
+    insert_before(op, end)
     erase(store.convert)
     return op, replace(store, convert=convert)
 
@@ -286,11 +289,8 @@ class _Storer:
         """Order the stores with other accesses that may overlap after the map was encoded."""
         behind = outer.next_op
         if behind is not None and behind is not end_of(self.function.body.block):
-            always = arith.ConstantOp(IntegerAttr(1, i1))
-            for new in (
-                always, gpu.ProxyFenceOp.create(operands=[always.result]), gpu.BarrierOp.create()
-            ):  # fmt: skip
-                insert_before(new, behind)
+            insert_before(gpu.ProxyFenceOp.create(operands=[true(behind)]), behind)
+            insert_before(gpu.BarrierOp.create(), behind)
 
     def _part(self, number: int) -> None:
         """Write a subtile to its slot once that is free, and issue its store."""
@@ -347,11 +347,7 @@ class _Storer:
         wait = gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties={"complete": UnitAttr()}, location=self.op.location
         )
-        regions = [
-            Region(Block([wait, scf.YieldOp.create()])),
-            Region(Block([scf.YieldOp.create()])),
-        ]
-        insert_before(scf.IfOp.create(operands=[overlap], regions=regions), self.op)
+        insert_before(branch(overlap, [wait]), self.op)
 
     def _source(self, number: int) -> SSAValue:
         """The registers of a subtile."""
@@ -373,26 +369,18 @@ class _Storer:
             properties={"range_checked": tma_tile.range_checked},
         )
         store.location = op.location
-        branch = scf.IfOp.create(
-            operands=[elected],
-            regions=[
-                Region(Block([store, scf.YieldOp.create()])),
-                Region(Block([scf.YieldOp.create()])),
-            ],
-        )
-        insert_before(branch, op)
+        insert_before(branch(elected, [store]), op)
 
     def _corner(self, number: int) -> list[SSAValue]:
         """Coordinates of a subtile: x along its rows, y across them."""
         if number == 0:
             return self.corner
         extent: Any = self._part_type().get_shape()[self.dim]
-        further = arith.ConstantOp(IntegerAttr(number * extent, i64))
+        e = Emitter(self.op)
         along = 0 if self.dim == self.store.whole.major_dim else 1
-        moved = arith.AddiOp(self.corner[along], further.result)
-        for new in (further, moved):
-            insert_before(new, self.op)
-        return [moved.result if d == along else v for d, v in enumerate(self.corner)]
+        further = e.constant(number * extent, i64)
+        moved = e.binary(arith.AddiOp, self.corner[along], further)
+        return [moved if d == along else v for d, v in enumerate(self.corner)]
 
     def _wait(self, before: Operation | None = None, **properties: Attribute) -> None:
         wait = gpu.TmaStoreWaitOp.create(

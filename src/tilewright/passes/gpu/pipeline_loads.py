@@ -37,14 +37,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
-from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, replace_op, start_of
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.edit import (
+    branch,
+    end_of,
+    erase,
+    insert_before,
+    replace_op,
+    start_of,
+)
 from tilewright.passes.analysis.effects import erase_dead
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
@@ -66,6 +73,7 @@ from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.overlap import overlap_dots, plan_overlap
+from tilewright.passes.gpu.scheduling.ring import compare, constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
 
@@ -252,9 +260,8 @@ class Pipeliner:
         """Counter and carried scalars one iteration later."""
         end = end_of(self.body)
         counter = self.body.args[0]
-        step = arith.AddiOp(mapping[counter], self.loop.step)
-        insert_before(step, before)
-        state: dict[SSAValue, SSAValue] = {counter: step.result}
+        following = Emitter(before).binary(arith.AddiOp, mapping[counter], self.loop.step)
+        state: dict[SSAValue, SSAValue] = {counter: following}
         for arg in self.carried:
             value = end.operands[arg.index - 1]
             state[arg] = mapping.get(value, value)
@@ -279,20 +286,15 @@ class Pipeliner:
         first = self.state.values[0]
         if constant_int(first) == 0:
             return constant(further % self.stages, before)
-        count = constant(self.stages, before)
-        plus = arith.AddiOp(first, constant(further % self.stages, before))
-        wraps = _compare("sge", plus.result, count)
-        less = arith.SubiOp(plus.result, count)
-        pick = select(wraps.result, less.result, plus.result)
-        for op in (plus, wraps, less, pick):
-            insert_before(op, before)
-        return pick.result
+        e = Emitter(before)
+        count = e.constant(self.stages, i32)
+        plus = e.binary(arith.AddiOp, first, e.constant(further % self.stages, i32))
+        wraps = e.compare("sge", plus, count)
+        return e.select(wraps, e.binary(arith.SubiOp, plus, count), plus)
 
     def _runs(self, counter: SSAValue, before: Operation) -> SSAValue:
         """i1: whether the loop has an iteration with this counter."""
-        op = _compare("slt", counter, self.loop.ub)
-        insert_before(op, before)
-        return op.result
+        return compare("slt", counter, self.loop.ub, before)
 
     # ---- the loop -------------------------------------------------------------------------------------
 
@@ -319,16 +321,13 @@ class Pipeliner:
         if pattern.done is not None:
             pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
         following = self._next(mapping, end)
-        yields = [
+        end.operands = [
             *end.operands,
             following[body.args[0]],
             *(following[arg] for arg in self.carried),
             self._next_turned(turned, end),
             *self._next_stages(put_arg, take_arg, phase, end),
         ]
-        body.insert_op_before(scf.YieldOp.create(operands=yields), end)
-        end.detach()
-        end.erase()
         self._replace_loop(inits)
         if pattern.several or (pattern.last_barrier is None and self.lag == 0):
             remove_redundant_barriers(body, self.barrier)
@@ -350,9 +349,8 @@ class Pipeliner:
         """Transposed tiles alternate between two buffers: the MMA in flight reads the other one."""
         if not (self.lag and self.pattern.turns):
             return turned
-        other = arith.XOrIOp(turned, constant(1, before))
-        insert_before(other, before)
-        return other.result
+        e = Emitter(before)
+        return e.binary(arith.XOrIOp, turned, e.constant(1, i32))
 
     def _order(self, pattern: PipelinePattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Move the wait and the barrier to their positions; return the operation before which copies are issued."""
@@ -389,24 +387,16 @@ class Pipeliner:
         self, put: SSAValue, take: SSAValue, phase: SSAValue, before: Operation
     ) -> list[SSAValue]:
         """Advance both stages by one, and the phase, which flips when the ring wraps."""
-        zero, one = constant(0, before), constant(1, before)
-        count = constant(self.stages, before)
+        e = Emitter(before)
+        zero, one, count = (e.constant(n, i32) for n in (0, 1, self.stages))
         following, wraps = [], []
         for stage in (put, take):
-            plus = arith.AddiOp(stage, one)
-            wrap = _compare("eq", plus.result, count)
-            pick = select(wrap.result, zero, plus.result)
-            for op in (plus, wrap, pick):
-                insert_before(op, before)
-            following.append(pick.result)
-            wraps.append(wrap.result)
-        if not self.transport.phases:
-            return [*following, phase]
-        other = arith.XOrIOp(phase, one)
-        turned = select(wraps[1], other.result, phase)
-        for op in (other, turned):
-            insert_before(op, before)
-        return [*following, turned.result]
+            plus = e.binary(arith.AddiOp, stage, one)
+            wraps.append(e.compare("eq", plus, count))
+            following.append(e.select(wraps[-1], zero, plus))
+        if self.transport.phases:
+            phase = e.select(wraps[1], e.binary(arith.XOrIOp, phase, one), phase)
+        return [*following, phase]
 
     def _replace_loop(self, inits: list[SSAValue]) -> None:
         loop = self.loop
@@ -440,36 +430,15 @@ class Pipeliner:
             result_types=[results[position].type],
         )
         results[position] = wait.result
-        some = Block([new, wait, scf.YieldOp.create(operands=results)])
-        none = Block([scf.YieldOp.create(operands=[*loop.iter_args, *self.state.values])])
-        branch = scf.IfOp.create(
-            operands=[runs],
-            result_types=[value.type for value in results],
-            regions=[Region(some), Region(none)],
-            location=loop.location,
-        )
-        insert_before(branch, loop)
-        return list(branch.results)
+        none = [*loop.iter_args, *self.state.values]
+        op = branch(runs, [new, wait], results, (), none)
+        op.location = loop.location
+        insert_before(op, loop)
+        return list(op.results)
 
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
         return list(end.operands).index(cast(gpu.WgmmaWaitOp, self.pattern.done).result)
-
-
-def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
-    return tile.CmpIOp.create(
-        operands=[a, b], result_types=[i1], properties={"predicate": StringAttr(predicate)}
-    )
-
-
-def select(condition: SSAValue, yes: SSAValue, no: SSAValue) -> tile.SelectOp:
-    return tile.SelectOp.create(operands=[condition, yes, no], result_types=[yes.type])
-
-
-def constant(number: int, before: Operation) -> SSAValue:
-    op = arith.ConstantOp(IntegerAttr(number, i32))
-    insert_before(op, before)
-    return op.result
 
 
 def widen(buffer: SSAValue, stages: int) -> None:

@@ -240,9 +240,8 @@ class _Prefetcher:
         """Load for the next iteration, and use the values that the previous one loaded for this one."""
         body, end = self.loop.body.block, end_of(self.loop.body.block)
         first = start_of(body)
-        counter = arith.AddiOp(body.args[0], self.loop.step)
-        insert_before(counter, first)
-        state = {**state, body.args[0]: counter.result}
+        counter = Emitter(first).binary(arith.AddiOp, body.args[0], self.loop.step)
+        state = {**state, body.args[0]: counter}
         mapping, copies = self._load(state, first)
         following = self._following(carried, mapping)
         count = len(carried) + len(now)

@@ -57,6 +57,7 @@ from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
 from tilewright.layouts.shared import LINEAR, is_transposable
 from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass, functions_of
@@ -354,12 +355,11 @@ def _operand(
         return stored_operand(value, dim, op, function, stored, span)
     buffer = allocate(value.type, dim, span, function)
     slot = first_stage(op)
-    active = arith.ConstantOp(IntegerAttr(1, i1))
-    insert_before(active, op)
+    active = Emitter(op).constant(1, i1)
     layout = gpu.layout_of(value)
     if contiguous_dim(load) != dim and layout is not None:
         layout = transposed_copy_layout(layout.shape, layout.warp_count, dim)
-    insert_before(copy_of(load, layout, buffer, slot, active.result), op)
+    insert_before(copy_of(load, layout, buffer, slot, active), op)
     return buffer, slot
 
 

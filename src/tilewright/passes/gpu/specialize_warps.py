@@ -28,8 +28,8 @@ from itertools import takewhile
 from math import prod
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -54,10 +54,10 @@ from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,
     Pipeliner,
     constant,
-    select,
     stages_of,
     widen,
 )
+from tilewright.passes.gpu.scheduling.ring import Position, advance, compare, true
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
 
@@ -205,12 +205,11 @@ class _Specializer(Pipeliner):
 
     def _produce(self, place: Operation) -> None:
         first = [constant(0, place), constant(1, place)]  # the stages are free to begin with
-        yes = arith.ConstantOp(IntegerAttr(1, i1))
-        insert_before(yes, place)
+        yes = true(place)
         if self.around is None:
-            role = self._copies({}, first, yes.result)
+            role = self._copies({}, first, yes)
         else:
-            role = self._copies_of_tiles(self.around, first, yes.result)
+            role = self._copies_of_tiles(self.around, first, yes)
         produce = gpu.ProducerWarpOp.create(regions=[Region(Block([role]))], location=role.location)
         insert_before(produce, place)
 
@@ -249,10 +248,8 @@ class _Specializer(Pipeliner):
 
         inits = [there(loop.iter_args[arg.index - 1]) for arg in self.carried]
         kinds = [self.body.args[0].type, *(v.type for v in (*inits, *first))]
-        inside = Block(arg_types=kinds)
+        inside = Block([end := scf.YieldOp.create()], arg_types=kinds)
         counter, *scalars, slot, phase = inside.args
-        end = scf.YieldOp.create()
-        inside.add_op(end)
         insert_before(gpu.MbarrierWaitOp.create(operands=[self.free, slot, phase]), end)
         state: dict[SSAValue, SSAValue] = {**outside, self.body.args[0]: counter}
         state.update(zip(self.carried, scalars, strict=True))
@@ -260,26 +257,14 @@ class _Specializer(Pipeliner):
         self.transport.start(mapping, slot, yes, end)
         carried = [end_of(self.body).operands[arg.index - 1] for arg in self.carried]
         yields = [mapping.get(value, value) for value in carried]
-        yields += self._stage_after(slot, phase, end)
-        inside.add_op(scf.YieldOp.create(operands=yields))
-        erase(end)
+        after = advance(Position(slot, phase), self.stages, end)
+        end.operands = [*yields, after.stage, after.phase]
         return scf.ForOp.create(
             operands=[there(loop.lb), there(loop.ub), there(loop.step), *inits, *first],
             result_types=[v.type for v in (*inits, *first)],
             regions=[Region(inside)],
             location=loop.location,
         )
-
-    def _stage_after(self, slot: SSAValue, phase: SSAValue, before: Operation) -> list[SSAValue]:
-        """The next stage and its phase, which flips when the stage index wraps around."""
-        zero, one, count = (constant(n, before) for n in (0, 1, self.stages))
-        plus, other = arith.AddiOp(slot, one), arith.XOrIOp(phase, one)
-        wrap = _compare("eq", plus.result, count)
-        stage = select(wrap.result, zero, plus.result)
-        turned = select(wrap.result, other.result, phase)
-        for op in (plus, other, wrap, stage, turned):
-            insert_before(op, before)
-        return [stage.result, turned.result]
 
     # ---- consumer warps ------------------------------------------------------------------------------
 
@@ -297,15 +282,12 @@ class _Specializer(Pipeliner):
             erase(op)
         multiply.operands[1] = multiply.operands[3] = slot
         done.properties["pending"] = IntegerAttr(1, i32)
-        later = _compare("ne", body.args[0], loop.lb)
-        arrive = gpu.MbarrierArriveOp.create(operands=[self.free, before, later.result])
-        for op in (later, arrive):
-            insert_before(op, last)
+        later = compare("ne", body.args[0], loop.lb, last)
+        insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, before, later]), last)
         erase(last)
         end = end_of(body)
-        yields = [*end.operands, slot, *self._stage_after(slot, phase, end)]
-        body.insert_op_before(scf.YieldOp.create(operands=yields), end)
-        erase(end)
+        after = advance(Position(slot, phase), self.stages, end)
+        end.operands = [*end.operands, slot, after.stage, after.phase]
         self._replace_loop(inits)
 
     def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
@@ -314,16 +296,8 @@ class _Specializer(Pipeliner):
         found = super()._waited(new, results)
         if self.around is not None:
             end = end_of(block_of(new))
-            yes = arith.ConstantOp(IntegerAttr(1, i1))
-            insert_before(yes, end)
-            insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, last, yes.result]), end)
+            insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, last, true(end)]), end)
         return found
-
-
-def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
-    return tile.CmpIOp.create(
-        operands=[a, b], result_types=[i1], properties={"predicate": StringAttr(predicate)}
-    )
 
 
 def _is_scalar(op: Operation) -> bool:

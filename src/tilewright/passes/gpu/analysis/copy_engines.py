@@ -6,16 +6,17 @@ copies are counted in commit groups, TMA loads by one mbarrier per stage, whose 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.edit import branch, insert_before, start_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -112,32 +113,43 @@ class TmaCopies:
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         elect = gpu.ElectOp.create(result_types=[i1])
         both = arith.AndIOp(elect.result, active)
-        inside = Block()
-        expect = gpu.MbarrierArriveExpectTxOp.create(
-            operands=[self.barriers, slot],
-            properties={"bytes": IntegerAttr(self._bytes, i32)},
+        places = [[mapping.get(v, v) for v in place] for place in self._places]
+        loads = tma_loads(
+            self._copies, self._tiles, self._maps, places, self.barriers, slot, self._bytes
         )
-        inside.add_op(expect)
-        for copy, tile, tensor_map, place in zip(
-            self._copies, self._tiles, self._maps, self._places, strict=True
-        ):
-            coords = [mapping.get(v, v) for v in place]
-            new = gpu.TmaLoadOp.build(
-                operands=[*tensor_map, coords, copy.buffer, self.barriers, slot],
-                properties={"range_checked": tile.range_checked},
-            )
-            new.location = copy.location
-            inside.add_op(new)
-        inside.add_op(scf.YieldOp.create())
-        branch = scf.IfOp.create(
-            operands=[both.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
-        )
-        for op in (elect, both, branch):
+        for op in (elect, both, branch(both.result, loads)):
             insert_before(op, before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
         wait = gpu.MbarrierWaitOp.create(operands=[self.barriers, slot, cast(SSAValue, phase)])
         insert_before(wait, before)
+
+
+def tma_loads(
+    copies: Sequence[gpu.AsyncCopyOp],
+    tiles: Sequence[TmaTile],
+    maps: Sequence[Sequence[SSAValue | Sequence[SSAValue]]],
+    places: Sequence[Sequence[SSAValue]],
+    barriers: SSAValue,
+    stage: SSAValue,
+    bytes_: int,
+) -> list[Operation]:
+    """The TMA loads of `copies` to a stage, for one thread, after the arrival that expects their bytes.
+
+    `maps`: the operands of a load that describe each tensor map; `places`: the coordinates of each tile.
+    """
+    expect = gpu.MbarrierArriveExpectTxOp.create(
+        operands=[barriers, stage], properties={"bytes": IntegerAttr(bytes_, i32)}
+    )
+    ops: list[Operation] = [expect]
+    for copy, tile, tensor_map, place in zip(copies, tiles, maps, places, strict=True):
+        load = gpu.TmaLoadOp.build(
+            operands=[*tensor_map, place, copy.buffer, barriers, stage],
+            properties={"range_checked": tile.range_checked},
+        )
+        load.location = copy.location
+        ops.append(load)
+    return ops
 
 
 def choose(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, TensorType, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -13,6 +12,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.buffer_views import transposed_view
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 
@@ -40,9 +40,7 @@ def stored_operand(
 
 
 def first_stage(before: Operation) -> SSAValue:
-    slot = arith.ConstantOp(IntegerAttr(0, i32))
-    insert_before(slot, before)
-    return slot.result
+    return Emitter(before).constant(0, i32)
 
 
 def _outside_loops(value: SSAValue, op: Operation) -> Operation:

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before, replace_op
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
 from tilewright.passes.gpu.scheduling.ring import (
     Position,
@@ -227,7 +228,7 @@ class Consumer:
         emitter.finish()
         values = [emitter.value(yielded(loop, a), 0) for a in self.arguments]
         after = advance(here, self.stages, end)
-        self._end(end, [*values, after.stage, after.phase])
+        end.operands = [*values, after.stage, after.phase]
         new = self._for(loop.lb, inits, block)
         insert_before(new, loop)
         self._replace(list(new.results))
@@ -237,11 +238,10 @@ class Consumer:
 
     def _rotated(self, at: Position) -> Position:
         loop = self.loop
-        some, none = Block(), Block()
-        end = scf.YieldOp.create()
-        some.add_op(end)
+        end, none = scf.YieldOp.create(), Block()
+        some = Block([end])
         results = self._peeled(at, end)
-        self._end(end, results)
+        end.operands = results
         none.add_op(scf.YieldOp.create(operands=[*loop.iter_args, at.stage, at.phase]))
         branch = scf.IfOp.create(
             operands=[compare("slt", loop.lb, loop.ub, loop)],
@@ -265,7 +265,7 @@ class Consumer:
         emitter.finish()
         inits = self._state(emitter, 0, [loop.iter_args[a.index - 1] for a in self.late])
         next_ = advance(at, self.stages, end)
-        start = _plus(loop.lb, loop.step, end)
+        start = Emitter(end).binary(arith.AddiOp, loop.lb, loop.step)
         new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase])
         insert_before(new, end)
         *state, stage, phase, last_stage, last_phase = new.results
@@ -309,7 +309,7 @@ class Consumer:
             emitter, 0, [emitter.value(yielded(self.loop, a), 1) for a in self.late]
         )
         after = advance(here, self.stages, end)
-        self._end(end, [*values, after.stage, after.phase, here.stage, here.phase])
+        end.operands = [*values, after.stage, after.phase, here.stage, here.phase]
         return self._for(start, inits, block)
 
     def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
@@ -338,16 +338,8 @@ class Consumer:
     # ---- blocks and loops ----------------------------------------------------------------------------
 
     def _block(self, inits: list[SSAValue]) -> tuple[Block, Operation]:
-        block = Block(arg_types=[self.body.args[0].type, *(v.type for v in inits)])
         end = scf.YieldOp.create()
-        block.add_op(end)
-        return block, end
-
-    @staticmethod
-    def _end(end: Operation, values: list[SSAValue]) -> None:
-        insert_before(scf.YieldOp.create(operands=values), end)
-        end.detach()
-        end.erase()
+        return Block([end], arg_types=[self.body.args[0].type, *(v.type for v in inits)]), end
 
     def _for(self, start: SSAValue, inits: list[SSAValue], block: Block) -> scf.ForOp:
         loop = self.loop
@@ -364,9 +356,3 @@ class Consumer:
 
     def _replace(self, results: list[SSAValue]) -> None:
         replace_op(self.loop, results[: len(self.loop.results)])
-
-
-def _plus(a: SSAValue, b: SSAValue, before: Operation) -> SSAValue:
-    op = arith.AddiOp(a, b)
-    insert_before(op, before)
-    return op.result

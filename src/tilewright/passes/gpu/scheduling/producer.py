@@ -10,9 +10,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.edit import branch, end_of, insert_before
 from tilewright.passes.analysis.effects import has_effect, is_pure
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.copy_engines import tma_loads
 from tilewright.passes.gpu.scheduling.ring import Position, Ring, advance, constant
 
 
@@ -65,9 +66,8 @@ class Producer:
     """Builds the region of a producer warp."""
 
     def __init__(self, anchor: Operation) -> None:
-        self._block = Block()
         self._end = scf.YieldOp.create()
-        self._block.add_op(self._end)
+        self._block = Block([self._end])
         self._anchor = anchor
         self._mapping: dict[SSAValue, SSAValue] = {}
 
@@ -93,10 +93,10 @@ class Producer:
         there = self._there
         inits = [there(loop.iter_args[a.index - 1]) for a in taken.carried]
         scalars = [*inits, first.stage, first.phase]
-        inside = Block(arg_types=[loop.body.block.args[0].type, *(v.type for v in scalars)])
-        counter, *carried, stage, phase = inside.args
         end = scf.YieldOp.create()
-        inside.add_op(end)
+        kinds = [loop.body.block.args[0].type, *(v.type for v in scalars)]
+        inside = Block([end], arg_types=kinds)
+        counter, *carried, stage, phase = inside.args
         mapping = {**self._mapping, loop.body.block.args[0]: counter}
         mapping.update(zip(taken.carried, carried, strict=True))
         for op in taken.inside:
@@ -106,8 +106,7 @@ class Producer:
         after = [end_of(loop.body.block).operands[a.index - 1] for a in taken.carried]
         following = advance(Position(stage, phase), stages, end)
         yields = [*(mapping.get(v, v) for v in after), following.stage, following.phase]
-        insert_before(scf.YieldOp.create(operands=yields), end)
-        end.detach()
+        end.operands = yields
         return scf.ForOp.create(
             operands=[there(loop.lb), there(loop.ub), there(loop.step), *scalars],
             result_types=[v.type for v in scalars],
@@ -137,25 +136,11 @@ def _load(ring: Ring, mapping: dict[SSAValue, SSAValue], at: Position, before: O
     """Wait until a stage is empty, then issue the group's copies to it."""
     wait = gpu.MbarrierWaitOp.create(operands=[ring.empty, at.stage, at.phase])
     elect = gpu.ElectOp.create(result_types=[i1])
-    inside = Block()
-    expect = gpu.MbarrierArriveExpectTxOp.create(
-        operands=[ring.full, at.stage],
-        properties={"bytes": IntegerAttr(ring.group.bytes_per_stage, i32)},
+    maps = [[t.root, *shape] for t, shape in zip(ring.tiles, ring.shapes, strict=True)]
+    places = [[mapping.get(v, v) for v in place] for place in ring.coordinates]
+    group = ring.group
+    loads = tma_loads(
+        group.copies, ring.tiles, maps, places, ring.full, at.stage, group.bytes_per_stage
     )
-    inside.add_op(expect)
-    for copy, tile_, shape, place in zip(
-        ring.group.copies, ring.tiles, ring.shapes, ring.coordinates, strict=True
-    ):
-        coords = [mapping.get(v, v) for v in place]
-        load = gpu.TmaLoadOp.build(
-            operands=[tile_.root, *shape, coords, copy.buffer, ring.full, at.stage],
-            properties={"range_checked": tile_.range_checked},
-        )
-        load.location = copy.location
-        inside.add_op(load)
-    inside.add_op(scf.YieldOp.create())
-    branch = scf.IfOp.create(
-        operands=[elect.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
-    )
-    for op in (wait, elect, branch):
+    for op in (wait, elect, branch(elect.result, loads)):
         insert_before(op, before)
