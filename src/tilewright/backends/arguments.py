@@ -6,11 +6,12 @@ from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilewright.backends.base import Argument
 from tilewright.dialects import tile
 from tilewright.ir.types import language_type, position_of
+from tilewright.ir.walk import closure
 
 
 def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
@@ -36,23 +37,18 @@ def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
 
 def _written_arguments(function: func.FuncOp) -> set[int]:
     """Indices of arguments that a stored-through or atomic pointer can come from."""
-    written: set[int] = set()
-    seen: set[SSAValue] = set()
-    stores = (tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
-    pending = [op.pointer for op in function.walk() if isinstance(op, stores)]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if isinstance(value, BlockArgument) and value.owner is function.body.block:
-            written.add(value.index)
-            continue
-        sources = _sources(value)
+    body = function.body.block
+
+    def origins(value: SSAValue) -> list[SSAValue]:
+        sources = [] if value.owner is body else _sources(value)
         pointers = [v for v in sources if isinstance(tile.element_of(v), tile.PtrType)]
         # offsets do not matter; a pointer made of an integer may come from anywhere in it
-        pending += pointers or sources
-    return written
+        return pointers or sources
+
+    stores = (tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+    pointers = [op.pointer for op in function.walk() if isinstance(op, stores)]
+    reached = set(closure(pointers, origins))
+    return {argument.index for argument in body.args if argument in reached}
 
 
 def _sources(value: SSAValue) -> list[SSAValue]:

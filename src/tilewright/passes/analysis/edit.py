@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.errors import PassError
 
@@ -41,6 +41,37 @@ def outermost_in(block: Block, op: Operation) -> Operation:
     if found is None:
         raise PassError(f"{op.name} is not in that block")
     return found
+
+
+def backward_slice(
+    block: Block,
+    values: Iterable[SSAValue],
+    may_take: Callable[[Operation], bool] = lambda op: True,
+    *,
+    stop: Callable[[Operation], bool] = lambda op: False,
+    carried: bool = False,
+) -> tuple[list[Operation], list[BlockArgument]] | None:
+    """The operations of `block` from which `values` are computed, in order, but for those at which to `stop`.
+
+    With `carried`, `block` is the body of a loop and is followed into the iteration before; also returns the
+    loop-carried values met. None if the slice has an operation that `may_take` rejects.
+    """
+    taken, arguments, pending = set[Operation](), list[BlockArgument](), list(values)
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if isinstance(value, BlockArgument):
+            if carried and owner is block and value.index > 0 and value not in arguments:
+                arguments.append(value)
+                pending.append(end_of(block).operands[value.index - 1])
+        elif isinstance(owner, Operation) and owner.parent is block and owner not in taken:
+            if stop(owner):
+                continue
+            if not may_take(owner):
+                return None
+            taken.add(owner)
+            pending.extend(v for op in owner.walk() for v in op.operands)
+    return [op for op in block.ops if op in taken], arguments
 
 
 def insert_before(new: Operation, op: Operation) -> None:

@@ -28,7 +28,9 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.edit import (
+    backward_slice,
     block_of,
     end_of,
     erase,
@@ -129,17 +131,17 @@ def _flows_to_own_lanes(value: SSAValue, store: tile.StoreViewOp) -> bool:
 
     Lanes that the store's limits cut off are not parked, so nothing but the store may need them.
     """
-    body = store.parent
-    pending, seen = [value], {value}
-    while pending:
-        for use in pending.pop().uses:
-            op = use.operation
-            if op is store or (isinstance(op, tile.ReduceOp) and not store.limits):
-                continue
-            if op.parent is not body or not is_elementwise(op):
-                return False
-            pending.extend(r for r in op.results if r not in seen)
-            seen.update(op.results)
+    users: set[Operation] = set()
+
+    def follow(current: SSAValue) -> list[SSAValue]:
+        found = [use.operation for use in current.uses if use.operation is not store]
+        found = [op for op in found if store.limits or not isinstance(op, tile.ReduceOp)]
+        users.update(found)
+        return [r for op in found for r in op.results]
+
+    for _ in closure([value], follow):
+        if any(op.parent is not store.parent or not is_elementwise(op) for op in users):
+            return False
     return bool(value.uses)
 
 
@@ -153,20 +155,15 @@ def _races(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
 
 def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
     """Move the scalars of the store's address and limits above `before`; False if one cannot."""
-    needed: list[Operation] = []
-    pending = [v for v in store.operands if v is not store.value]
-    while pending:
-        op = pending.pop().owner
-        if not isinstance(op, Operation) or op.parent is not before.parent or op in needed:
-            continue
-        if op.is_before_in_block(before):
-            continue
-        if op is before or op.regions or isinstance(op, LOADS):
-            return False
-        needed.append(op)
-        pending.extend(op.operands)
-    order = {op: i for i, op in enumerate(block_of(before).ops)}
-    for op in sorted(needed, key=order.__getitem__):
+    needed = backward_slice(
+        block_of(before),
+        [v for v in store.operands if v is not store.value],
+        lambda op: op is not before and not op.regions and not isinstance(op, LOADS),
+        stop=lambda op: op.is_before_in_block(before),
+    )
+    if needed is None:
+        return False
+    for op in needed[0]:
         op.detach()
         insert_before(op, before)
     return True

@@ -33,9 +33,8 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.ir.types import position_of
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import end_of, replace_op
+from tilewright.passes.analysis.edit import backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import are_disjoint
@@ -160,25 +159,12 @@ class _Early:
     def _slice(self, load: Operation) -> set[Operation] | None:
         """The backward slice of `load`'s operands across the previous iteration; None if it contains an operation
         that cannot move."""
-        needed: set[Operation] = {load}
-        pending = list(load.operands)
-        seen: set[SSAValue] = set()
-        end = end_of(self.body)
-        while pending:
-            value = pending.pop()
-            owner = value.owner
-            if owner is self.body:
-                if position_of(value) > 0 and value not in seen:
-                    seen.add(value)
-                    pending.append(end.operands[position_of(value) - 1])
-                continue
-            if not isinstance(owner, Operation) or owner.parent is not self.body or owner in needed:
-                continue
-            if owner.regions or not (is_pure(owner) or owner in self.loads):
-                return None
-            needed.add(owner)
-            pending.extend(owner.operands)
-        return needed
+
+        def may_move(op: Operation) -> bool:
+            return not op.regions and (is_pure(op) or op in self.loads)
+
+        found = backward_slice(self.body, load.operands, may_move, carried=True)
+        return None if found is None else {load, *found[0]}
 
 
 # ---- the loop -----------------------------------------------------------------------------------------

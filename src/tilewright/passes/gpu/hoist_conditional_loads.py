@@ -34,10 +34,10 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.edit import backward_slice, erase, insert_before
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
@@ -117,24 +117,11 @@ def _move(
     moved: dict[SSAValue, SSAValue],
 ) -> None:
     """Load in front of the branch, if `active`; `moved`: values of the side that are computed there already."""
-    needed: set[Operation] = set()
-    pending = list(load.operands)
-    while pending:
-        value = pending.pop()
-        op = value.owner
-        if (
-            isinstance(op, Operation)
-            and op.parent is block
-            and value not in moved
-            and op not in needed
-        ):
-            if not is_pure(op):
-                return  # a load that stays
-            needed.add(op)
-            pending.extend(op.operands)
-    for op in list(block.ops):
-        if op in needed:
-            insert_before(op.clone(moved), branch)
+    needed = backward_slice(block, load.operands, is_pure, stop=lambda op: op.results[0] in moved)
+    if needed is None:
+        return  # it depends on a load that stays
+    for op in needed[0]:
+        insert_before(op.clone(moved), branch)
     hoisted = clone_load(load, moved, active, Emitter(branch)).results[0]
     hoisted.name_hint = load.result.name_hint
     moved[load.result] = hoisted

@@ -47,6 +47,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import defining_op
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_pure_elementwise
 from tilewright.passes.base import Pass, functions_of
@@ -166,19 +168,12 @@ class _Cut:
 
     def _between(self) -> list[Operation]:
         """The operations from `self.held` to what is needed, in order."""
-        held = self.held
-        found: set[Operation] = set()
-        pending = [v for v in self.needed if v not in held]
-        while pending:
-            value = pending.pop()
-            if (
-                value not in held
-                and isinstance(value.owner, Operation)
-                and value.owner not in found
-            ):
-                found.add(value.owner)
-                pending += self.operands[value]
-        return sorted(found, key=lambda op: self.order[op])
+
+        def lost(values: list[SSAValue]) -> list[SSAValue]:
+            return [v for v in values if v not in self.held and isinstance(v.owner, Operation)]
+
+        values = closure(lost(self.needed), lambda v: lost(self.operands[v]))
+        return sorted({defining_op(v) for v in values}, key=lambda op: self.order[op])
 
     def recompute(self, number: int) -> None:
         """Compute what is needed after the reduction from barriers of `self.held`, in front of its first use there."""

@@ -11,6 +11,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.walk import closure
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
 
 _MOVES = (*REMAPS, tile.JoinOp)
@@ -21,22 +22,16 @@ def crosses_lanes(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
 
     Reductions end the search: who needs their result waits for all lanes.
     """
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
-        for use in current.uses:
-            op = use.operation
-            if not group.is_ancestor(op):
-                continue
-            if (isinstance(op, _MOVES) or tile.moves_lanes(op)) and not (
-                isinstance(op, tile.GatherOp) and op.index is current and op.source is not current
-            ):
-                return True
-            for result in _reached(op):
-                if result not in seen:
-                    seen.add(result)
-                    pending.append(result)
-    return False
+
+    def users(current: SSAValue) -> list[Operation]:
+        return [use.operation for use in current.uses if group.is_ancestor(use.operation)]
+
+    return any(
+        (isinstance(op, _MOVES) or tile.moves_lanes(op))
+        and not (isinstance(op, tile.GatherOp) and op.index is current and op.source is not current)
+        for current in closure([value], lambda v: [r for op in users(v) for r in _reached(op)])
+        for op in users(current)
+    )
 
 
 def moved_loads(group: cpu.FusionGroupOp) -> set[Operation]:

@@ -13,7 +13,7 @@ Virtual operands (`is_virtual_value`) need no memory and are recomputed in step 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import backward_slice
 from tilewright.passes.cpu.analysis.classify import is_virtual_value
 
 _STORES = (tile.StoreOp, tile.StoreViewOp)
@@ -73,8 +74,7 @@ def split_stores(
 def _index_group(loads: cpu.FusionGroupOp, value: SSAValue, buffer: SSAValue) -> cpu.FusionGroupOp:
     """Return a group over the iteration space of `value` that writes it to `buffer`."""
     mapping: dict[SSAValue, SSAValue] = {}
-    needed = _needed_by(value, loads)
-    body = _copies([op for op in loads.body.block.ops if op in needed], mapping)
+    body = Block([op.clone(mapping) for op in _needed_by([value], loads)])
     body.add_op(cpu.WriteOp.create(operands=[mapping.get(value, value), buffer]))
     return _group(body, tile.shape_of(value), loads)
 
@@ -84,41 +84,20 @@ def _store_group(
 ) -> cpu.FusionGroupOp:
     """Return a group for one store that reads its operands from the buffers `kept`."""
     mapping: dict[SSAValue, SSAValue] = {}
-    body = Block()
-    needed: set[Operation] = set()
-    for value in store.operands:
-        if value in kept and value not in mapping:
-            read = cpu.ReadOp.create(operands=[kept[value]], result_types=[value.type])
-            body.add_op(read)
-            mapping[value] = read.result
-        elif value not in mapping:
-            needed |= _needed_by(value, loads)
-    ops = [op for op in loads.body.block.ops if op in needed]
-    return _group(_copies([*ops, store], mapping, body), loads.extents, loads)
+    reads: list[Operation] = []
+    for value in dict.fromkeys(v for v in store.operands if v in kept):
+        read = cpu.ReadOp.create(operands=[kept[value]], result_types=[value.type])
+        reads.append(read)
+        mapping[value] = read.result
+    needed = _needed_by([v for v in store.operands if v not in kept], loads)
+    copies = [op.clone(mapping) for op in (*needed, store)]
+    return _group(Block([*reads, *copies]), loads.extents, loads)
 
 
-def _needed_by(value: SSAValue, group: cpu.FusionGroupOp) -> set[Operation]:
-    """Return the backward slice of `value` in `group`."""
-    needed: set[Operation] = set()
-    pending = [value]
-    while pending:
-        owner = pending.pop().owner
-        if not isinstance(owner, Operation) or owner.parent is not group.body.block:
-            continue
-        if owner not in needed:
-            needed.add(owner)
-            pending.extend(v for op in owner.walk() for v in op.operands)
-    return needed
-
-
-def _copies(
-    ops: list[Operation], mapping: dict[SSAValue, SSAValue], body: Block | None = None
-) -> Block:
-    """Clone `ops` to the end of `body` and add their results to `mapping`."""
-    body = Block() if body is None else body
-    for op in ops:
-        body.add_op(op.clone(mapping))
-    return body
+def _needed_by(values: Iterable[SSAValue], group: cpu.FusionGroupOp) -> list[Operation]:
+    """Return the backward slice of `values` in `group`."""
+    found = backward_slice(group.body.block, values)
+    return [] if found is None else found[0]
 
 
 def _group(body: Block, space: tuple[int, ...], like: cpu.FusionGroupOp) -> cpu.FusionGroupOp:

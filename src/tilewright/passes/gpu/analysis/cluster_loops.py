@@ -9,6 +9,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.types import defining_op
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
@@ -57,15 +58,12 @@ class Dependence:
 
     def of(self, value: SSAValue) -> bool:
         """Whether `value` may be another where the root is another."""
-        seen, pending = {value}, [value]
-        while pending:
-            current = pending.pop()
+        reached = set[SSAValue]()
+        for current in closure([value], lambda v: [s for s in _made_of(v) if s not in self._free]):
             if current is self._root:
                 return True
-            new = set(_made_of(current)) - seen - self._free
-            seen |= new
-            pending += new
-        self._free |= seen
+            reached.add(current)
+        self._free |= reached
         return False
 
 

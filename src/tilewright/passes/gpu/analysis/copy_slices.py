@@ -11,10 +11,10 @@ from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.edit import backward_slice, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
@@ -29,27 +29,12 @@ def slice_of(
 ) -> tuple[list[Operation], list[BlockArgument]] | None:
     """Return the backward slice of `values`: operations of the body, in order, and loop-carried values. None if it
     cannot be computed ahead of its iteration."""
-    body, end = loop.body.block, end_of(loop.body.block)
-    needed: set[Operation] = set()
-    carried: list[BlockArgument] = []
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        op = value.owner
-        if isinstance(value, BlockArgument):
-            if op is body and value.index > 0 and value not in carried:
-                if not _is_small(value):
-                    return None
-                carried.append(value)
-                pending.append(end.operands[value.index - 1])
-            continue
-        if isinstance(op, Block) or op.parent is not body or op in needed:
-            continue
-        if op.regions or not (is_pure(op) or _is_early(op, loop)):
-            return None
-        needed.add(op)
-        pending.extend(op.operands)
-    return [op for op in body.ops if op in needed], carried
+
+    def is_early(op: Operation) -> bool:
+        return not op.regions and (is_pure(op) or _is_early(op, loop))
+
+    found = backward_slice(loop.body.block, values, is_early, carried=True)
+    return found if found is not None and all(map(_is_small, found[1])) else None
 
 
 def _is_small(value: SSAValue) -> bool:

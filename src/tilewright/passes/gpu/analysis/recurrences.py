@@ -13,6 +13,7 @@ from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure, results_of_users
 from tilewright.passes.analysis.edit import end_of
 
 _STORES = (tile.StoreOp, tile.StoreViewOp)
@@ -41,11 +42,8 @@ def is_recurrence(loop: scf.ForOp) -> bool:
 
 def tiles_from(values: Iterable[SSAValue]) -> dict[SSAValue, None]:
     """Tiles that operations of a block compute from `values`, and those."""
-    found: dict[SSAValue, None] = {}
-    pending = [v for v in values if tile.is_tile(v)]
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found[value] = None
-            pending += [r for use in value.uses for r in use.operation.results if tile.is_tile(r)]
-    return found
+
+    def following(value: SSAValue) -> list[SSAValue]:
+        return [r for r in results_of_users(value) if tile.is_tile(r)]
+
+    return dict.fromkeys(closure(filter(tile.is_tile, values), following))

@@ -16,14 +16,20 @@ Ensures: every MMA of an iteration has completed at its end, as before.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import insert_before, outermost_in, position_of
+from tilewright.passes.analysis.edit import (
+    backward_slice,
+    block_of,
+    insert_before,
+    outermost_in,
+    position_of,
+)
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.scheduling.cost import cycles, live_registers
@@ -98,22 +104,14 @@ def _is_before(first: Operation, second: Operation) -> bool:
 
 def _between(first: Operation, dot: Operation) -> list[Operation] | None:
     """Return the operations after `first` that compute operands of `dot`, in order. None unless all are pure."""
-    needed: set[Operation] = set()
-    pending = [*dot.operands]
-    later: list[Operation] = []
-    current = first.next_op
-    while current is not None and current is not dot:
-        later.append(current)
-        current = current.next_op
-    inside = set(later)
-    while pending:
-        op = pending.pop().owner
-        if isinstance(op, Operation) and op in inside and op not in needed:
-            if not is_pure(op) or op.regions:
-                return None
-            needed.add(op)
-            pending += op.operands
-    return [op for op in later if op in needed]
+    earlier = set(takewhile(lambda op: op is not first, block_of(dot).ops)) | {first}
+    found = backward_slice(
+        block_of(dot),
+        dot.operands,
+        lambda op: is_pure(op) and not op.regions,
+        stop=earlier.__contains__,
+    )
+    return None if found is None else found[0]
 
 
 def _wait_late(body: Block, waits: list[gpu.WgmmaWaitOp]) -> None:
