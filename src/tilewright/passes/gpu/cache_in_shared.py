@@ -34,7 +34,7 @@ from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import insert_before, outermost_in, replace_op, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
+from tilewright.passes.gpu.analysis.shared_allocation import max_scratch_bytes
 from tilewright.passes.gpu.analysis.strips import KEPT
 from tilewright.targets import TargetInfo
 

@@ -52,9 +52,8 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_size_of
-from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
+from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation, max_scratch_bytes
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 

@@ -60,7 +60,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -72,8 +72,9 @@ from tilewright.passes.analysis.edit import (
     erase,
     insert_before,
     outermost_in,
+    with_operands,
 )
-from tilewright.passes.analysis.effects import erase_dead, is_pure
+from tilewright.passes.analysis.effects import erase_dead, is_pure, is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -83,7 +84,6 @@ from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.operand_buffers import allocate
-from tilewright.passes.gpu.analysis.remade_tiles import can_remake, remake
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
 from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
@@ -94,6 +94,7 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     plan_tma_store,
 )
 from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands, scalar_of
+from tilewright.passes.gpu.assign_layouts import source_layout
 from tilewright.passes.gpu.pipeline_loads import widen
 from tilewright.passes.gpu.scheduling.ring import constant, true
 from tilewright.targets import Feature, TargetInfo
@@ -442,3 +443,38 @@ def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Op
             continue
         break
     return place
+
+
+_RESHAPING = (tile.ExpandDimsOp, tile.BroadcastOp, tile.TransOp, tile.HintOp)
+
+
+def can_remake(value: SSAValue, layout: Layout) -> bool:
+    """Return whether a tile can be computed from scalars in a layout."""
+    if not tile.is_tile(value) or gpu.layout_of(value) == layout:
+        return True
+    op = value.owner
+    if isinstance(op, Block) or op.regions or len(op.results) != 1:
+        return False
+    wanted = _operand_layout(op, layout)
+    return wanted is not None and all(can_remake(v, wanted) for v in op.operands)
+
+
+def remake(value: SSAValue, layout: Layout, before: Operation) -> SSAValue:
+    """Emit the computation of a tile in a layout. Requires `can_remake`."""
+    op = value.owner
+    if not tile.is_tile(value) or gpu.layout_of(value) == layout or isinstance(op, Block):
+        return value
+    wanted = _operand_layout(op, layout) or layout
+    operands = [remake(v, wanted, before) for v in op.operands]
+    copy = with_operands(op, operands, [gpu.laid_out(tile.element_of(value), layout)])
+    insert_before(copy, before)
+    return copy.results[0]
+
+
+def _operand_layout(op: Operation, layout: Layout) -> Layout | None:
+    """The layout of the operands of an operation whose result is in `layout`; None where it has no such."""
+    if isinstance(op, _RESHAPING):
+        return source_layout(op, layout)
+    if isinstance(op, tile.ArangeOp | tile.SplatOp) or is_pure_elementwise(op):
+        return layout
+    return None

@@ -48,7 +48,7 @@ from tilewright.passes.analysis.edit import (
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence

@@ -41,7 +41,7 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import UNIT, max_registers_per_thread
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside

@@ -41,11 +41,10 @@ from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_befo
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.carried_counters import derive_carried_counters
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice
-from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars
+from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars, derive_carried_counters
 from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread

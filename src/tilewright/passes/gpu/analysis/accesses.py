@@ -206,3 +206,20 @@ def access_layout(op: Operation, known: Facts, warps: int, run: int | None = Non
 def default_layout(shape: tuple[int, ...], warps: int) -> Layout:
     """For tiles that no access decides on."""
     return blocked(shape, warps, max(1, min(4, prod(shape) // (32 * warps))))
+
+
+_WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, gpu.TmaStoreOp)
+
+
+def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
+    """Whether an operation inside `above` may write memory of an argument that `pointers` lead into.
+
+    Two arguments are assumed not to alias; a pointer that leads to no single argument may alias any.
+    """
+    roots = {base_argument(pointer) for pointer in pointers}
+    for op in above.walk():
+        if isinstance(op, _WRITES):
+            written = base_argument(pointer_of(op))
+            if written is None or None in roots or written in roots:
+                return True
+    return False

@@ -20,7 +20,7 @@ from tilewright.passes.analysis.edit import branch, insert_before, start_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.tma_order import fence_condition, match_on_device
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo

@@ -17,7 +17,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import backward_slice, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 
 Loads = (tile.LoadOp, tile.LoadViewOp)
 _LARGEST = 1 << 10

@@ -1,4 +1,4 @@
-"""Scalars that the loops around an operation carry from one time it runs to the next."""
+"""Scalars that loops carry: those that continue from one run of an operation to the next, and counters that need not be carried."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 from tilewright.ir.walk import ancestors
-from tilewright.passes.analysis.edit import block_of, end_of, rebuild, replace_op
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.edit import block_of, end_of, rebuild, replace_op, start_of
+from tilewright.passes.analysis.effects import defined_inside
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.regions import remove_carried
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
 _Op = TypeVar("_Op", bound=Operation)
@@ -128,3 +131,43 @@ def most_iterations(loop: scf.ForOp) -> int:
     if first is None or end is None or not step:
         return 1 << 30
     return -(-(end - first) // step)
+
+
+def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
+    """Return the loop without carried integers that advance by the same amount in each iteration: they are computed
+    from its counter.
+
+    Persistent kernels carry a second tile index for their epilogue (`tile_c += programs`), so that a compiler can
+    overlap the epilogue with the loads of the next tile. Computed from the counter, it is not a loop-carried
+    dependence. Applies to loops that count 0, 1, 2 …, and to integers whose final value has no users.
+    """
+    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+        return loop
+    body, derived = loop.body.block, dict[int, SSAValue]()
+    for position, init in enumerate(loop.iter_args):
+        carried = body.args[position + 1]
+        kind, amount = carried.type, _amount(carried, end_of(body).operands[position], loop)
+        if (
+            amount is None
+            or not isinstance(kind, IntegerType)
+            or loop.results[position].first_use is not None
+        ):
+            continue
+        emitter = Emitter(start_of(body))
+        counter = emitter.resize(body.args[0], kind, True)
+        advanced = emitter.binary(arith.MuliOp, counter, amount)
+        value = emitter.binary(arith.AddiOp, init, advanced)
+        carried.replace_all_uses_with(value)
+        derived[position] = init
+    return remove_carried(loop, derived) if derived else loop
+
+
+def _amount(carried: SSAValue, following: SSAValue, loop: scf.ForOp) -> SSAValue | None:
+    """Return the step per iteration of a loop-carried integer, or None."""
+    op = following.owner
+    if not isinstance(op, arith.AddiOp):
+        return None
+    amounts = [v for v in op.operands if v is not carried]
+    if carried not in op.operands or len(amounts) != 1 or defined_inside(amounts[0], loop):
+        return None
+    return amounts[0]

@@ -10,8 +10,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 Reader = gpu.WgmmaOp | gpu.LocalLoadOp

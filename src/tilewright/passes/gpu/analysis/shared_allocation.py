@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
@@ -13,6 +14,8 @@ from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 from tilewright.passes.gpu.analysis.shared_lifetimes import SharedLifetimes
+from tilewright.passes.gpu.analysis.strips import EXCHANGES
+from tilewright.passes.gpu.assign_layouts import warps_of
 
 BARRIER = 8
 """Bytes of one memory barrier."""
@@ -244,3 +247,24 @@ def tile_bytes(value: SSAValue) -> int:
     """Bytes of shared memory that a tile takes."""
     rows, columns = tile.shape_of(value)
     return rows * columns * tile.element_bytes(tile.element_of(value))
+
+
+_PADDING = 64
+"""The most bytes after each row of a tile that changes its layout."""
+
+
+def max_scratch_bytes(function: FuncOp) -> int:
+    """Bytes of shared memory that reductions and conversions take, at most."""
+    warps, most = warps_of(function), 0
+    for op in function.walk():
+        if isinstance(op, tile.ReduceOp):
+            sums = sum(prod(tile.shape_of(r)) * _size(r) for r in op.results)
+            most = max(most, warps * (sums + _PADDING))
+        elif isinstance(op, gpu.ConvertLayoutOp):
+            *rows, length = tile.shape_of(op.source)
+            most = max(most, prod(rows) * (length * _size(op.source) + _PADDING))
+    return EXCHANGES // 2 + most
+
+
+def _size(value: SSAValue) -> int:
+    return tile.element_bytes(tile.element_of(value))

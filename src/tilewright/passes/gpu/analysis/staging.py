@@ -20,11 +20,11 @@ from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import (
     SMALLEST_COPY,
     contiguous_dim,
+    may_clobber,
     run_length,
     vector_width,
 )
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.mask_runs import mask_run
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 

@@ -16,8 +16,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import defined_inside, has_effect, is_pure
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 _SYNCHRONIZATION = (

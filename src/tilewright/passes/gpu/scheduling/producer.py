@@ -12,7 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import branch, end_of, insert_before
 from tilewright.passes.analysis.effects import has_effect, is_pure
-from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_engines import tma_loads
 from tilewright.passes.gpu.scheduling.ring import Position, Ring, advance, constant
 
