@@ -233,6 +233,7 @@ class Machine:
         if op.guard:
             held = self.predicate(op.guard)
             guarded = mask & (~held if op.negated else held)
+            self._declare(op)
         else:
             guarded = mask
         try:
@@ -259,7 +260,6 @@ class Machine:
         if name in ("ret", "exit"):
             return len(self.code)
         if not mask.any():
-            self._declare(op)
             return None
         if name in warp_collectives.HANDLERS:
             return warp_collectives.HANDLERS[name](self.together, op, mask, place)
@@ -289,7 +289,12 @@ class Machine:
         self.write(target, OPERATIONS["prmt"](op.mods, *values, self.read(selector)), mask)
 
     def _declare(self, op):
-        """What no thread writes is there all the same, for those that write it elsewhere."""
+        """A load may leave threads without a value that make no use of it: they have NaNs of every width."""
+        if op.name == "ld":
+            for name in warp_collectives.names_of(op.operands[0]):
+                self.registers.setdefault(
+                    name, np.full(self.threads, 0xFFC1FFC1FFC1FFC1, np.uint64)
+                )
 
     def _mov(self, op, mask):
         target, source = op.operands

@@ -237,17 +237,22 @@ def copy_with_hints(x_ptr, out_ptr, BLOCK: tl.constexpr):
     first = tl.load(x_ptr + offs, cache_modifier=".cg")
     second = tl.load(x_ptr + BLOCK + offs, eviction_policy="evict_first")
     tl.store(out_ptr + offs, first + second, cache_modifier=".cs")
+    tl.store(out_ptr + offs, second, mask=first > 63, eviction_policy="evict_last")
 
 
 def test_cache_modifiers_and_eviction_policies_are_qualifiers():
     made, ptx = artifact(
         copy_with_hints, "sm_90a", {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16"}, BLOCK=128
     )
-    assert "ld.global.cg.v4.b32" in ptx and "ld.global.L1::evict_first.v4.b32" in ptx
+    assert "ld.global.cg.v4.b32" in ptx
+    assert "createpolicy.fractional.L2::evict_first.b64" in ptx
+    assert "ld.global.L1::evict_first.L2::cache_hint.v4.b32" in ptx
     assert "st.global.cs.v4.b32" in ptx
     x = np.arange(256, dtype=np.float32)
     found = run_ptx(made, [x, np.zeros(128, np.float32)], (1,))
-    np.testing.assert_array_equal(found[1], x[:128] + x[128:])
+
+    expected = np.where(x[:128] > 63, x[128:], x[:128] + x[128:])
+    np.testing.assert_array_equal(found[1], expected)
 
 
 @tw.jit

@@ -11,6 +11,8 @@ from tests.ptx.values import Fault, immediate, seen, swizzled
 PARAMETERS = 1 << 50
 _RANK = 24
 """Bits of a shared address below the number of the CTA (plus 1) that it is in."""
+_POLICY = np.uint64(0x14F0_0000_0000_0000)
+"""What `createpolicy` gives: any number that nothing else does."""
 _ATOMIC = {"volatile", "relaxed", "acquire", "release"}
 """Accesses that may meet others of their kind without a barrier."""
 
@@ -19,7 +21,7 @@ def parameter_address(machine, name):
     return PARAMETERS + machine.parameters.index(name)
 
 
-def _names(text):
+def names_of(text):
     return [part.strip() for part in text.strip("{}").split(",")]
 
 
@@ -79,12 +81,12 @@ class Together:
     # ---- memory ----
 
     def load(self, op, mask, _place):
-        m, (target, source) = self.machine, op.operands
+        m, (target, source) = self.machine, self._without_policy(op, mask)
         if op.mods[0] == "param":
             value = m.arguments[source.strip("[]")]
             m.write(target, np.full(m.threads, value, np.uint64), mask)
             return
-        names, size = _names(target), int(op.mods[-1][1:]) // 8
+        names, size = names_of(target), int(op.mods[-1][1:]) // 8
         where = self._space(op)
         who = np.flatnonzero(mask)
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
@@ -99,12 +101,25 @@ class Together:
             bits[mask] = part.astype(np.uint64)
             m.write(name, bits, mask)
 
+    def _without_policy(self, op, mask):
+        """The operands of an access but for its policy, which has to be one that `createpolicy` made."""
+        if not any("cache_hint" in mod for mod in op.mods):
+            return op.operands
+        *operands, policy = op.operands
+        if not (self.machine.read(policy)[mask] == _POLICY).all():
+            raise Fault(f"{policy} is no policy")
+        return operands
+
+    def createpolicy(self, op, mask, _place):
+        m = self.machine
+        m.write(op.operands[0], np.full(m.threads, _POLICY, np.uint64), mask)
+
     def store(self, op, mask, _place):
         if op.mods[0] == "async":
             self._send(op, np.flatnonzero(mask))
             return
-        m, (target, source) = self.machine, op.operands
-        names, size = _names(source), int(op.mods[-1][1:]) // 8
+        m, (target, source) = self.machine, self._without_policy(op, mask)
+        names, size = names_of(source), int(op.mods[-1][1:]) // 8
         parts = [m.read(n)[mask].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
         data = np.concatenate(parts, axis=1)
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
@@ -114,7 +129,7 @@ class Together:
     def _send(self, op, who):
         """`st.async`: values in flight to a CTA of the cluster, which count bytes at a barrier there."""
         m, (target, source, barrier) = self.machine, op.operands
-        names, size = _names(source), int(op.mods[-1][1:]) // 8
+        names, size = names_of(source), int(op.mods[-1][1:]) // 8
         parts = [m.read(n)[who].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
         data, counters = np.concatenate(parts, axis=1), self._addresses(op, barrier, who)
         cells = m.shared.at(self._addresses(op, target, who), size * len(names))
@@ -180,7 +195,7 @@ class Together:
         vector = not returns and sources[0].startswith("{")
         if vector and op.mods[-1] not in ("f32", "f16", "f16x2", "bf16", "bf16x2"):
             raise Fault(f"{op.text}: there are no vectors of this type")
-        sources = _names(sources[0]) if vector else sources
+        sources = names_of(sources[0]) if vector else sources
         addresses, values = m.address(where), [m.read(s) for s in sources]
         if pairs:
             values = [v >> np.uint64(s) & np.uint64(0xFFFF) for v in values for s in (0, 16)]
@@ -557,7 +572,7 @@ class Together:
 
     def ldmatrix(self, op, mask, _place):
         m, (target, source) = self.machine, op.operands
-        names, addresses = _names(target), m.address(source)
+        names, addresses = names_of(target), m.address(source)
         made = np.zeros((len(names), m.threads), np.uint64)
         for warp in self._warps(mask):
             turned = "trans" in op.mods
@@ -567,14 +582,14 @@ class Together:
 
     def stmatrix(self, op, mask, _place):
         m, (target, source) = self.machine, op.operands
-        words, addresses = [m.read(n) for n in _names(source)], m.address(target)
+        words, addresses = [m.read(n) for n in names_of(source)], m.address(target)
         for warp in self._warps(mask):
             mine = np.stack([w[warp] for w in words])
             matrix.store_matrices(m.shared, addresses, warp, mine, "trans" in op.mods)
 
     def mma(self, op, mask, _place):
         m = self.machine
-        names = [_names(o) for o in op.operands]
+        names = [names_of(o) for o in op.operands]
         values = [[m.read(n) for n in group] for group in names[1:]]
         made = np.zeros((len(names[0]), m.threads), np.uint64)
         for warp in self._warps(mask):
@@ -594,8 +609,8 @@ class Together:
             step.get(op.mods[0], lambda who: m.products.wait(pending[0], who))(mask)
             return
         sums, left, right, *flags = op.operands
-        names, b = _names(sums), m.read(right)
-        words_of_a = [m.read(n) for n in _names(left)] if left.startswith("{") else None
+        names, b = names_of(sums), m.read(right)
+        words_of_a = [m.read(n) for n in names_of(left)] if left.startswith("{") else None
         a = m.read(left) if words_of_a is None else np.zeros(m.threads, np.uint64)
         add, *rest = [int(immediate(f)) for f in flags]
         made = np.zeros((len(names), m.threads), np.uint64)
@@ -604,7 +619,7 @@ class Together:
             if len(np.unique(a[threads])) > 1 or len(np.unique(b[threads])) > 1:
                 raise Fault("descriptors differ in a warp group")
             words = [m.read(n if add else "0")[threads] for n in names]
-            left_names = _names(left) if words_of_a is not None else []
+            left_names = names_of(left) if words_of_a is not None else []
             made[:, threads], cells = matrix.group_multiply(
                 m.shared,
                 op.mods[3:],
@@ -667,5 +682,5 @@ OF_ALL = frozenset(
 HANDLERS = {
     name: getattr(Together, name)
     for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "vote", "redux", "elect", "ldmatrix",
-                 "stmatrix", "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg", "tensormap")
+                 "stmatrix", "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg", "tensormap", "createpolicy")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip

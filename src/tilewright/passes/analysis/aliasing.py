@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -51,11 +53,14 @@ def no_alias(first: SSAValue, second: SSAValue) -> bool:
     return x is not None and y is not None and x is not y and (is_noalias(x) or is_noalias(y))
 
 
-def same_addresses(first: Operation, second: Operation) -> bool:
+def same_addresses(
+    first: Operation, second: Operation, equal: Iterable[tuple[SSAValue, SSAValue]] = ()
+) -> bool:
     """Whether lane i of both structured accesses has the same address, judged by the operands.
 
     Compares base, extents, and per dimension the kind with its stride, start and size (wrapped) or indices (indexed).
-    Ignores limits and masks, which select lanes. Both accesses are in one execution of the enclosing code.
+    Ignores limits and masks, which select lanes. Both accesses are in one execution of the enclosing code, in which
+    the pairs of `equal` (of a value of the first and one of the second) are taken for equal.
     """
     if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
@@ -70,7 +75,7 @@ def same_addresses(first: Operation, second: Operation) -> bool:
     for kind, a, b in zip(tile.view_kinds(first), first.strides, second.strides, strict=True):
         if kind != "indexed":
             operands.append((a, b))
-    return all(same_scalar(a, b) for a, b in operands)
+    return all(same_scalar(a, b, equal) for a, b in operands)
 
 
 def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> bool | None:
@@ -114,10 +119,10 @@ def _extents(access: View) -> tuple[int, ...]:
     return tile.shape_of(access.result if isinstance(access, tile.LoadViewOp) else access.value)
 
 
-def same_scalar(a: SSAValue, b: SSAValue) -> bool:
+def same_scalar(a: SSAValue, b: SSAValue, equal: Iterable[tuple[SSAValue, SSAValue]] = ()) -> bool:
     """Whether two values (scalars, or tiles of indices) are equal in one execution of the enclosing code: the same
-    value, equal constants, or the same pure operation on equal operands."""
-    pending, seen = [(a, b)], set[tuple[SSAValue, SSAValue]]()
+    value, equal constants, a pair of `equal`, or the same pure operation on equal operands."""
+    pending, seen = [(a, b)], set(equal)
     while pending:
         pair = pending.pop()
         x, y = pair

@@ -16,6 +16,7 @@ from tilewright.backends.nvidia.lower import memory
 from tilewright.backends.nvidia.lower.memory import owner, runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.vector_access import (
+    Hints,
     joined,
     load_vector,
     pack,
@@ -109,7 +110,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         if live is not None:
             kept = other if other is not None else memory.other_value(gen, None, element, 0)
             old = pack(gen, [kept], element)
-        words = load_vector(gen, address, element, 1, live, old, ".cv")
+        words = load_vector(gen, address, element, 1, live, old, Hints(".cv"))
         return unpack(gen, words, 1, element)[0]
 
     masked = [v for v in (op.mask, op.other) if v is not None] if op.mask is not None else []

@@ -18,10 +18,11 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.backends.llvm.types import Value, constant, llvm_type
 from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
+    Hints,
+    hints_of,
     load_vector,
     pack,
     store_vector,
-    suffix,
     unpack,
 )
 from tilewright.dialects import tile
@@ -292,7 +293,7 @@ class _Predicates:
 def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     place = _place(gen, op)
     layout, element = place.layout, place.element
-    active, hints = _Predicates(gen, place), suffix(op)
+    active, hints = _Predicates(gen, place), hints_of(gen, op)
     parts: list[Any] = [None] * layout.registers_per_thread
     firsts = representatives(gen, op, EQUAL)
     loaded: dict[tuple[int, ...], list[Value]] = {}
@@ -322,7 +323,7 @@ def _load_rest(
     run: Run,
     whole: Value,
     values: list[Value],
-    hints: str,
+    hints: Hints,
 ) -> list[Value]:
     """Elements of a run of which not all are active, one by one."""
     b, place = gen.builder, active.place
@@ -351,7 +352,7 @@ def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
 
 def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     place = _place(gen, op)
-    active, hints = _Predicates(gen, place), suffix(op)
+    active, hints = _Predicates(gen, place), hints_of(gen, op)
     first = owner(gen, place.layout)
     values = gen.parts(op.value)
     checked = CHECKED in op.attributes
@@ -377,7 +378,7 @@ def _store_rest(
     run: Run,
     data: list[Value],
     cut: Value | None,
-    hints: str,
+    hints: Hints,
 ) -> None:
     """Elements of a run of which not all are active, one by one."""
     place = active.place
@@ -390,9 +391,9 @@ def _store_rest(
 
 
 def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
-    element, hints = tile.element_of(op.result), suffix(op)
+    element, hints = tile.element_of(op.result), hints_of(gen, op)
     if op.volatile is not None and bool(op.volatile.value.data):
-        hints = ".cv"
+        hints = Hints(".cv")
     masks, pointers = _masks(gen, op.mask), gen.parts(op.pointer)
     parts: list[Any] = [None] * len(pointers)
     firsts = representatives(gen, op, EQUAL)
@@ -425,7 +426,7 @@ def _gathered_runs(gen: KernelCodegen, op: tile.LoadOp | tile.StoreOp) -> list[t
 
 
 def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
-    element, hints = tile.element_of(op.value), suffix(op)
+    element, hints = tile.element_of(op.value), hints_of(gen, op)
     if tile.is_tile(op.value):
         first = owner(gen, gen.layout(op.value))
     else:

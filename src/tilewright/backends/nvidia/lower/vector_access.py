@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import ir
 from xdsl.ir import Attribute
@@ -14,7 +14,7 @@ from tilewright.dialects import tile
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
+I32, I64 = ir.IntType(32), ir.IntType(64)
 _ONE = {1: ("b8", "h"), 2: ("b16", "h"), 4: ("b32", "r"), 8: ("b64", "l")}
 
 _EVICTIONS = ("evict_first", "evict_last", "no_allocate")
@@ -33,13 +33,28 @@ def _word_type(size: int) -> ir.IntType:
     return ir.IntType(max(16, 8 * size))
 
 
-def suffix(op: Any) -> str:
-    """Cache and eviction hints of an access as PTX qualifiers."""
+class Hints(NamedTuple):
+    """How an access treats the caches: qualifiers of its PTX instruction and, for those of L2, a policy (i64)."""
+
+    text: str
+    policy: Value | None = None
+
+
+def hints_of(gen: KernelCodegen, op: Any) -> Hints:
+    """The cache modifier of an access, or its eviction policy in L1 and (PTX ISA 7.4: `createpolicy`) in L2."""
     cache = op.cache.data if op.cache is not None else ""
     eviction = op.eviction.data if op.eviction is not None else ""
     if cache:
-        return f".{cache}"
-    return f".L1::{eviction}" if eviction in _EVICTIONS else ""
+        return Hints(f".{cache}")
+    if eviction not in _EVICTIONS:
+        return Hints("")
+    if eviction == "no_allocate":
+        return Hints(f".L1::{eviction}")
+    text = f"createpolicy.fractional.L2::{eviction}.b64 $0, 1.0;"
+    policy = gen.threads.at_start(
+        ("createpolicy", eviction), lambda b: b.asm(ir.FunctionType(I64, []), text, "=l", [], False)
+    )
+    return Hints(f".L1::{eviction}.L2::cache_hint", policy)
 
 
 def load_vector(
@@ -49,7 +64,7 @@ def load_vector(
     number: int,
     live: Value | None,
     old: list[Value],
-    hints: str,
+    hints: Hints,
 ) -> list[Value]:
     """Words of `number` elements read at `address` where `live`, else `old`."""
     bytes_ = tile.element_bytes(element) * number
@@ -62,15 +77,19 @@ def load_vector(
     vector = f".v{count}" if count > 1 else ""
     outputs = ",".join([f"={letter}"] * count)
     result = word if count == 1 else ir.LiteralStructType([word] * count)
-    if live is None:
-        text = f"ld.global{hints}{vector}.{kind} {data}, [${count}];"
-        made = gen.emit_asm(text, f"{outputs},l,~{{memory}}", result, [address])
-    else:
-        ties = ",".join(str(i) for i in range(count))
-        text = f"@${2 * count + 1} ld.global{hints}{vector}.{kind} {data}, [${2 * count}];"
-        made = gen.emit_asm(
-            text, f"{outputs},{ties},l,b,~{{memory}}", result, [*old, address, live]
-        )
+    operands, inputs = [*(old if live is not None else []), address], ["l"]
+    where = f"[${count + len(operands) - 1}]"
+    guard = ""
+    if live is not None:
+        inputs = [*map(str, range(count)), "l", "b"]
+        guard = f"@${count + len(operands)} "
+        operands.append(live)
+    if hints.policy is not None:
+        where += f", ${count + len(operands)}"
+        inputs.append("l")
+        operands.append(hints.policy)
+    text = f"{guard}ld.global{hints.text}{vector}.{kind} {data}, {where};"
+    made = gen.emit_asm(text, f"{outputs},{','.join(inputs)},~{{memory}}", result, operands)
     return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
 
 
@@ -80,7 +99,7 @@ def store_vector(
     values: list[Value],
     element: Attribute,
     live: Value | None,
-    hints: str,
+    hints: Hints,
 ) -> None:
     """Write neighbours at `address` where `live`."""
     words = pack(gen, values, element)
@@ -90,11 +109,17 @@ def store_vector(
     names = ", ".join(f"${i + 1}" for i in range(count))
     data = f"{{{names}}}" if count > 1 else names
     vector = f".v{count}" if count > 1 else ""
-    inputs = ",".join(["l", *[letter] * count, *(["b"] if live is not None else [])])
-    guard = f"@${count + 1} " if live is not None else ""
-    text = f"{guard}st.global{hints}{vector}.{kind} [$0], {data};"
-    operands = [address, *words, *([live] if live is not None else [])]
-    gen.emit_asm(text, f"{inputs},~{{memory}}", ir.VoidType(), operands)
+    operands, inputs, guard = [address, *words], ["l", *[letter] * count], ""
+    if live is not None:
+        guard = f"@${len(operands)} "
+        operands.append(live)
+        inputs.append("b")
+    if hints.policy is not None:
+        data += f", ${len(operands)}"
+        operands.append(hints.policy)
+        inputs.append("l")
+    text = f"{guard}st.global{hints.text}{vector}.{kind} [$0], {data};"
+    gen.emit_asm(text, f"{','.join(inputs)},~{{memory}}", ir.VoidType(), operands)
 
 
 def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Value]:
