@@ -396,3 +396,44 @@ def block_pointer_moved_by_a_sum(x_ptr):
 def sort_of_the_first_dimension(x_ptr):
     offsets = tl.arange(0, 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
     tl.store(x_ptr + offsets, tl.sort(tl.load(x_ptr + offsets), dim=0))
+
+
+@jit
+def cdiv_by_none(x_ptr, n):
+    tl.store(x_ptr, tl.cdiv(n, None))
+
+
+@jit
+def cdiv_by_zero(x_ptr):
+    tl.store(x_ptr, tl.cdiv(8, 0))
+
+
+@jit
+def tuples_subtracted(x_ptr, n):
+    tl.store(x_ptr, (n, 1) - (1, 1))
+
+
+@jit
+def slice_by_tuple(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(x_ptr, x[(0, 1) :])
+
+
+@jit
+def zeros_like_a_pointer(x_ptr):
+    tl.store(x_ptr, tl.zeros_like(x_ptr))
+
+
+@jit
+def abs_of_a_tuple(x_ptr, n):
+    tl.store(x_ptr, abs((n, 1)))
+
+
+@jit
+def max_of_a_tuple_and_a_number(x_ptr):
+    tl.store(x_ptr, max((1, 2), 1))
+
+
+@jit
+def extern_call_without_a_table(x_ptr, n):
+    tl.store(x_ptr, tl.extern_elementwise("libdevice", "", n, {}))

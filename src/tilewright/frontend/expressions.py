@@ -187,12 +187,9 @@ class Expressions(WhileLoops):
         """Apply a Python operator: to compile-time values as Python does, else by semantics."""
         if is_tensor(left) or is_tensor(right):
             return self.tensor_binary(function.__name__, left, right)
-        if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-            return (
-                function(left, right)
-                if type(left) is type(right)
-                else function(tuple(left), tuple(right))
-            )
+        sequences = isinstance(left, list | tuple) and isinstance(right, list | tuple)
+        if sequences and type(left) is not type(right):
+            left, right = tuple(left), tuple(right)
         return self.static_call(function, [left, right], {}, _SYMBOLS[function.__name__])
 
     def tensor_binary(self, name: str, left: Any, right: Any) -> Any:

@@ -11,7 +11,7 @@ from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.casts import Casts
 from tilewright.semantics.promotion import promote, promote_with_number
-from tilewright.semantics.values import TensorValue, describe, type_text
+from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
 
 #: Python's meaning, for operands known at compile time
 PYTHON_BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -83,7 +83,8 @@ class Arithmetic(Casts):
         """
         left, right = unwrap_constexpr(a), unwrap_constexpr(b)
         if not (isinstance(left, TensorValue) or isinstance(right, TensorValue)):
-            value = PYTHON_BINARY[symbol](left, right)
+            text = f"{left!r} {symbol} {right!r}"
+            value = evaluate(text, PYTHON_BINARY[symbol], left, right)
             folded = isinstance(a, constexpr) or isinstance(b, constexpr)
             return constexpr(value) if folded else value
         if symbol in _COMPARISONS:
@@ -339,15 +340,7 @@ class Arithmetic(Casts):
         return self.binary("*", x, y)
 
     def cdiv(self, x: Any, div: Any) -> Any:
-        a, b = unwrap_constexpr(x), unwrap_constexpr(div)
-        if not (isinstance(a, TensorValue) or isinstance(b, TensorValue)):
-            value = (a + b - 1) // b
-            return (
-                constexpr(value)
-                if isinstance(x, constexpr) or isinstance(div, constexpr)
-                else value
-            )
-        return self.binary("//", self.binary("+", a, self.binary("-", b, 1)), b)
+        return self.binary("//", self.binary("+", x, self.binary("-", div, 1)), div)
 
     def where(self, condition: Any, x: Any, y: Any) -> TensorValue:
         mask = self.truth(condition)

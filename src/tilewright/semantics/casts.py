@@ -9,7 +9,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.base import SemanticsBase
-from tilewright.semantics.values import TensorValue, type_text
+from tilewright.semantics.values import TensorValue, evaluate, type_text
 
 
 class Casts(SemanticsBase):
@@ -160,7 +160,7 @@ class Casts(SemanticsBase):
         """`int(x)` in a kernel: a constant stays one; a scalar becomes int32, or int64 if wider."""
         x = unwrap_constexpr(x)
         if not isinstance(x, TensorValue):
-            return int(x)
+            return evaluate(f"int({x!r})", int, x)
         kind = x.dtype
         if kind.is_int() and not kind.is_bool():
             return x
@@ -170,7 +170,7 @@ class Casts(SemanticsBase):
         """`float(x)` in a kernel: a constant stays one; a tensor becomes fp32 unless it is a float."""
         x = unwrap_constexpr(x)
         if not isinstance(x, TensorValue):
-            return float(x)
+            return evaluate(f"float({x!r})", float, x)
         return x if x.dtype.is_floating() else self.convert(x, t.float32)
 
     def python_bool(self, x: Any = False) -> Any:

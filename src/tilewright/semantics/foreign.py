@@ -70,9 +70,14 @@ class Foreign(Scaled):
         is_pure: Any = True,
     ) -> TensorValue:
         what = "tl.extern_elementwise"
-        values = self.broadcast_all([self.to_tensor(v) for v in unwrap_constexpr(args)], what)
+        args, table = unwrap_constexpr(args), unwrap_constexpr(arg_type_symbol_dict)
+        if not isinstance(args, tuple | list) or not isinstance(table, Mapping):
+            raise KernelTypeError(
+                f"{what}: args must be a list of operands and arg_type_symbol_dict a dict,"
+                f" got {describe(args)} and {describe(table)}"
+            )
+        values = self.broadcast_all([self.to_tensor(v) for v in args], what)
         given = tuple(v.dtype for v in values)
-        table: Mapping[Any, Any] = unwrap_constexpr(arg_type_symbol_dict)
         found = next((v for k, v in table.items() if _same_types(k, given)), None)
         if found is None:
             listed = "; ".join(", ".join(map(str, key)) for key in table)

@@ -11,7 +11,7 @@ from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.linalg import Linalg
 from tilewright.semantics.promotion import promote, promote_with_number
-from tilewright.semantics.values import TensorValue, describe, type_text
+from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
 
 #: MLIR's `math` dialect, by C name (libdevice's name without its `f` suffix)
 _MATH_OPS = {
@@ -205,7 +205,7 @@ class Mathematics(Linalg):
             args = tuple(only)
         values = [unwrap_constexpr(a) for a in args]
         if not any(isinstance(v, TensorValue) for v in values):
-            result = plain(values)
+            result = evaluate(f"{plain.__name__}{tuple(values)!r}", plain, values)
             return constexpr(result) if any(isinstance(a, constexpr) for a in args) else result
         result = values[0]
         for value in values[1:]:
@@ -224,4 +224,8 @@ class Mathematics(Linalg):
     def python_abs(self, x: Any) -> Any:
         """`abs(x)` in a kernel."""
         value = unwrap_constexpr(x)
-        return self.abs(value) if isinstance(value, TensorValue) else abs(value)
+        return (
+            self.abs(value)
+            if isinstance(value, TensorValue)
+            else evaluate(f"abs({value!r})", abs, value)
+        )

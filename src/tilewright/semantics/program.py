@@ -68,6 +68,8 @@ class Program(Arithmetic):
 
     def zeros_like(self, input: Any) -> TensorValue:
         x = self.to_tensor(input)
+        if x.dtype.is_ptr():
+            raise KernelTypeError(f"tl.zeros_like needs numbers, got {describe(x)}")
         return self.filled(0, x.type)
 
     def full_like(self, input: Any, value: Any) -> TensorValue:

@@ -9,7 +9,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError, UnsupportedSyntax
 from tilewright.semantics.atomics import Atomics
-from tilewright.semantics.values import TensorValue, describe, type_text
+from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
 
 
 def _unpack(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -256,7 +256,8 @@ class Shapes(Atomics):
                 help="index with a tile through tl.gather, or move the pointer and load again",
             )
         extent = x.shape[axis]
-        positions = range(*slice(*parts).indices(extent))
+        text = ":".join("" if p is None else repr(p) for p in parts)
+        positions = range(*evaluate(text, slice(*parts).indices, extent))
         if len(positions) == extent and positions.step == 1:
             return x
         count = len(positions)

@@ -6,6 +6,7 @@ kernel's Python as it stands. The front end calls `Semantics` itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,14 @@ def describe(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} ({', '.join(describe(item) for item in value)})"
     return f"{value!r} (a {type(value).__name__})"
+
+
+def evaluate(text: str, function: Callable[..., Any], *values: Any) -> Any:
+    """What Python makes of values known at compile time. Raises KernelTypeError, with `text`, where Python raises."""
+    try:
+        return function(*values)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise KernelTypeError(f"`{text}` raised {type(error).__name__}: {error}") from error
 
 
 class TensorValue:
