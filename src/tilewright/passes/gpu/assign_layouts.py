@@ -427,14 +427,17 @@ def _line(layout: Layout, dim: int) -> Layout:
 def _as_good(op: tile.StoreViewOp | tile.StoreOp, anchor: Layout, best: Layout) -> bool:
     """Whether a store from `anchor` makes about as few transactions as one from `best`."""
     few = anchor.rank == 1 and anchor.registers_per_thread <= _FEW_LOADS
-    if few and isinstance(op, tile.StoreViewOp) and contiguous_dim(op) is None:
+    if (
+        few
+        and not is_scatter(op)
+        and isinstance(op, tile.StoreViewOp)
+        and contiguous_dim(op) is None
+    ):
         return True  # elements go one by one, whoever has them
     if not is_scatter(op):
         return isinstance(op, tile.StoreOp) or accesses_as_well(op, op.value, anchor, best)
     if anchor.replicated("lanes") and not best.replicated("lanes"):
         return False
-    if few:
-        return True
     runs = [best.num_consecutive(d, WIDEST) for d in range(best.rank)]
     dim = max(reversed(range(best.rank)), key=lambda d: runs[d])
     run = anchor.num_consecutive(dim, WIDEST)

@@ -23,6 +23,7 @@ from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import (
     WIDEST,
@@ -34,6 +35,11 @@ from tilewright.passes.gpu.analysis.accesses import (
     run_length,
 )
 from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
+from tilewright.passes.gpu.analysis.elementwise_values import (
+    operands_of,
+    results_of,
+    users_of,
+)
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.result_reductions import reduces_across_warps
@@ -58,8 +64,15 @@ EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.
 
 def is_cheap(op: Operation) -> bool:
     """Whether an element-wise operation takes an instruction or two."""
-    costly = op.name in EXPENSIVE or op.name.startswith("math.")
-    return is_pure_elementwise(op) and not costly
+    if op.name in EXPENSIVE:
+        return _divides_by_power_of_2(op)
+    return is_pure_elementwise(op) and not op.name.startswith("math.")
+
+
+def _divides_by_power_of_2(op: Operation) -> bool:
+    """Whether an integer is divided by a constant power of two: shifts or a mask."""
+    by = uniform_constant(op.operands[1])
+    return isinstance(by, int) and by > 0 and by & (by - 1) == 0
 
 
 class AnchorLayouts:
@@ -213,7 +226,7 @@ class AnchorLayouts:
             return None
 
         def following(value: SSAValue) -> list[SSAValue]:
-            return [v for v in _operands(value) + _results(value) if not self.is_free(v)]
+            return [v for v in operands_of(value) + results_of(value) if not self.is_free(v)]
 
         found = list(closure([op.result], following))
         if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
@@ -244,7 +257,7 @@ class AnchorLayouts:
         if not isinstance(op.parent_op(), scf.ForOp | scf.WhileOp):
             return None
         shape = tile.shape_of(value)
-        for made in closure([value], _results):
+        for made in closure([value], results_of):
             for use in made.uses:
                 user = use.operation
                 if isinstance(user, tile.ReduceOp) and user.parent is op.parent and len(shape) == 2:
@@ -254,8 +267,19 @@ class AnchorLayouts:
         return None
 
     def _fallback(self, value: SSAValue) -> Layout | None:
-        """The layout of a tile that nothing prescribes one for."""
-        return None if self._open_loops else default_layout(tile.shape_of(value), self.warps)
+        """The layout of a tile that nothing prescribes one for: that of its first use that has one."""
+        if self._open_loops:
+            return None
+        shape = tile.shape_of(value)
+        for op, made in users_of(value):
+            if isinstance(op, _ACCESSES) and tile.shape_of(accessed(op)) == shape:
+                return self.access(op)
+            others = op.operands if is_pure_elementwise(op) else ()
+            for other in others:
+                found = self._anchors.get(other)
+                if other is not made and found is not None and found.shape == shape:
+                    return found
+        return default_layout(shape, self.warps)
 
     def _of_other_operand(self, op: Operation) -> Layout | None:
         """The layout of the tile that element-wise operations combine the result of `op` with, where each
@@ -371,26 +395,12 @@ def _in_chain(op: tile.DotOp) -> bool:
     whole rows a warp, those registers need not move (attention)."""
     return any(
         isinstance(value.owner, tile.DotOp) and value is not op.result
-        for value in closure([op.lhs], _operands)
+        for value in closure([op.lhs], operands_of)
     ) or any(
         isinstance(use.operation, tile.DotOp) and use.index == 0
-        for value in closure([op.result], _results)
+        for value in closure([op.result], results_of)
         for use in value.uses
     )
-
-
-def _operands(value: SSAValue) -> list[SSAValue]:
-    owner = value.owner
-    found = (
-        list(owner.operands) if isinstance(owner, Operation) and is_pure_elementwise(owner) else []
-    )
-    return [v for v in found if tile.shape_of(v) == tile.shape_of(value)]
-
-
-def _results(value: SSAValue) -> list[SSAValue]:
-    users = [use.operation for use in value.uses if is_pure_elementwise(use.operation)]
-    made = [result for user in users for result in user.results]
-    return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
 
 
 def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
@@ -431,7 +441,7 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     no other layout than the load and the store. Otherwise each thread has one run.
     """
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
-    loads = [v.owner for i in op.inputs for v in closure([i], _operands)]
+    loads = [v.owner for i in op.inputs for v in closure([i], operands_of)]
     along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
     powers = all(e & (e - 1) == 0 for e in (*shape, warps))
     if len(shape) == 2 and axis == 0 and powers and not along:
@@ -455,7 +465,7 @@ def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> 
     """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`."""
     if not isinstance(load, tile.LoadViewOp) or contiguous_dim(load) is None:
         return None
-    for value in closure([load.result], _results):
+    for value in closure([load.result], results_of):
         for use in value.uses:
             if isinstance(use.operation, tile.ScanOp):
                 layout = scan_layout(use.operation, known, warps)
