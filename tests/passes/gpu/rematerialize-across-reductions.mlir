@@ -34,6 +34,30 @@ func.func @softmax(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4
   func.return
 }
 // -----
+// One warp can hold a row in fp32 and one in bf16, but not their product as well, which is computed again.
+// CHECK-LABEL: @few_warps
+func.func @few_warps(%p: !tile.ptr<f32>, %q: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: tile.reduce
+  // CHECK: [[P:%.+]] = tile.optimization_barrier {{.*}} tensor<4096xf32>
+  // CHECK: [[Q:%.+]] = tile.optimization_barrier {{.*}} tensor<4096xbf16>
+  // CHECK: [[F:%.+]] = arith.extf [[Q]]
+  // CHECK: arith.mulf [[P]], [[F]]
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<4096xf32>
+  %d = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<4096xbf16>
+  %f = arith.extf %d : tensor<4096xbf16> to tensor<4096xf32>
+  %m = arith.mulf %x, %f : tensor<4096xf32>
+  %t = "tile.reduce"(%m) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<4096xf32>) -> f32
+  %s = tile.splat %t : f32 to tensor<4096xf32>
+  %y = arith.mulf %x, %s : tensor<4096xf32>
+  %z = arith.subf %m, %y : tensor<4096xf32>
+  tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
 // In fp32 nothing is narrower than what waits; a sine is not computed twice; a row that one CTA holds waits as it is; weights would
 // take the registers.
 // CHECK-NOT: tile.optimization_barrier

@@ -28,8 +28,9 @@ The tiles are a minimum cut of the graph from loads to uses after the reduction;
 that recomputes least, so that programs in fp32 stay as they are. `tile.optimization_barrier` keeps LLVM and `ptxas`
 from joining the two computations again.
 
-Cost model: it pays where fewer CTAs hold the row then, of `words_per_cta` registers each (`distribute-rows-over-cluster`):
-cross entropy of 65536 columns in bf16 reached 0.78 of a copy's rate in four CTAs and 0.87 in two. Where as many do,
+Cost model: it pays where one CTA of few warps then holds a row that it did not, or fewer CTAs do, of `words_per_cta`
+registers each (`distribute-rows-over-cluster`): cross entropy of 65536 columns in bf16 reached 0.78 of a copy's rate in
+four CTAs and 0.87 in two. Where as many do,
 the instructions are more (layer norm of 16384 columns: 0.92 without, 0.76 with a third more). Programs that load
 weights after a reduction, in the registers that would be free, stay as they are, and so do
 reductions where less than `min_saving` percent of the bytes would go, or an element would take more than
@@ -44,6 +45,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -55,9 +57,13 @@ from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations
 from tilewright.passes.gpu.analysis.min_cut import min_vertex_cut
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.distribute_rows_over_cluster import is_distributable
 from tilewright.targets import Feature, TargetInfo
 
+_OTHER_REGISTERS = 24
+"""Registers of a thread for addresses, counters and the like."""
 _INSTRUCTIONS = {
     "arith.divf": 8, "math.exp": 3, "math.exp2": 2, "math.log": 3, "math.rsqrt": 4, "math.sqrt": 6,
     "tile.mul_sigmoid": 7, "math.tanh": 3,
@@ -98,7 +104,10 @@ class RematerializeAcrossReductions(Pass):
             reductions = [op for op in block.ops if isinstance(op, tile.ReduceOp)]
             bytes_held = [self._bytes(_Cut(block, op)) for op in reductions]
             before, after = (max((b[i] for b in bytes_held), default=0) for i in range(2))
-            if self._ctas(after) == self._ctas(before) or late_operations(function):
+            in_one = self._ctas(before) == 1
+            fits = in_one and self._fits(function, after) and not self._fits(function, before)
+            as_many = self._ctas(after) == self._ctas(before)
+            if not fits and (as_many or late_operations(function)):
                 continue
             for number, reduction in reversed(list(enumerate(reductions))):
                 cut = _Cut(block, reduction)
@@ -109,6 +118,12 @@ class RematerializeAcrossReductions(Pass):
     def _ctas(self, bytes_held: int) -> int:
         """CTAs, a power of two, that hold so many bytes of a row."""
         return 1 << (max(1, -(-bytes_held // (4 * self.words_per_cta))) - 1).bit_length()
+
+    @staticmethod
+    def _fits(function: FuncOp, bytes_held: int) -> bool:
+        """Whether threads can hold so many bytes of a row."""
+        warps = warps_of(function)
+        return bytes_held <= 128 * warps * (max_registers_per_thread(warps) - _OTHER_REGISTERS)
 
     def _bytes(self, cut: _Cut) -> tuple[int, int]:
         """Bytes that wait for a reduction without this pass and with it."""
