@@ -58,17 +58,17 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     """128 threads: 5 CTAs with 96 registers, 4 with 128; each answer is bytes of 16 in flight, registers, spills."""
     asked = []
 
-    def chosen(answers, loaded):
+    def chosen(answers, loaded, loads=1, registers=90):
         asked.clear()
 
         def assemble(ptx, *_):
             asked.append(int(re.search(r"maxnreg (\d+)", ptx)[1]))
-            loads, registers, spills = answers[asked[-1]]
-            code = cubin(*[issued(LOAD_16, 0)] * loads)
-            return Assembled(code, registers=registers, spills=spills)
+            found, taken, spills = answers[asked[-1]]
+            code = cubin(*[issued(LOAD_16, 0)] * found)
+            return Assembled(code, registers=taken, spills=spills)
 
         monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
-        first = Assembled(cubin(issued(LOAD_16, 0)), registers=90)
+        first = Assembled(cubin(*[issued(LOAD_16, 0)] * loads), registers=registers)
         made = Made(".maxntid 128", first, CtaResources(128, 0, 0), HOPPER, Options())
         found = limit_for_loads(made, loaded).ptx
         return found.removeprefix(".maxntid 128").strip(), tuple(asked)
@@ -79,6 +79,10 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     assert chosen({96: (5, 96, 1), 128: (8, 110, 2)}, 128) == ("", (96, 128))  # they spill
     assert chosen({96: (1, 96, 0), 128: (1, 110, 0)}, 128) == ("", (96, 128))
     assert chosen({}, 16) == ("", ())
+    # 16 CTAs with 32 registers have enough in flight together, but a few of them alone do not
+    assert chosen({72: (8, 48, 0)}, 512, 3, 32) == (".maxnreg 72", (72,))
+    assert chosen({72: (3, 48, 0)}, 512, 3, 32) == ("", (72,))
+    assert chosen({}, 64, 4, 32) == ("", ())
 
 
 def largest(x, out, n, M: tl.constexpr, N: tl.constexpr):

@@ -27,6 +27,12 @@ _ENOUGH_BYTES = 64 << 10
 since not all CTAs load at the same time."""
 _FEW_BYTES = 32
 """Bytes that a thread loads, of which too few are in flight for another assembly to pay: two wide loads."""
+_THREAD_BYTES = 128
+"""Bytes in flight in each thread with which also a few CTAs come close to what an SM can load."""
+_REGISTERS_PER_WORD = 2
+"""Registers for 4 more bytes in flight: they, and what they wait for with others."""
+_FEWEST_THREADS = 512
+"""Threads on an SM that hide the latency of arithmetic."""
 _MIN_GAIN = 1.25
 """More bytes in flight, as a ratio, are worth another schedule."""
 
@@ -59,6 +65,10 @@ class Made:
     def sm_bytes(self) -> int:
         """Bytes that an SM has in flight."""
         return self.thread_bytes * self.block.threads * self.ctas
+
+    def has_most_of(self, loaded_bytes: int) -> bool:
+        """Whether a thread has nearly all of these bytes in flight."""
+        return 5 * self.thread_bytes >= 4 * loaded_bytes
 
     def limited(self, registers: int) -> Made:
         """The same with a limit on the registers of a thread."""
@@ -100,20 +110,36 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
     Without a limit `ptxas` issues loads one or two at a time to keep the registers that its own heuristics allow.
     Under a limit it issues as many as fit, even if the limit is what it has taken before (measured: a maximum of 8 × 1024
     elements in 4 warps has 16 bytes in flight with the 96 registers of its choice, and 80 with a limit of 96).
-    Tried are the registers that leave as many CTAs on an SM, then those that leave one less.
+    Tried are the registers that leave as many CTAs on an SM, then those that leave one less; and, because a grid may be
+    smaller than an SM and its loads then wait one after another, those with which a thread has `_THREAD_BYTES` in flight
+    and an SM no fewer.
 
     Args:
         loaded_bytes: what a thread loads without a side effect between, and could have in flight.
     """
     if made.ctas == 0 or not made.thread_bytes or loaded_bytes <= _FEW_BYTES:
         return made
-    best = made
+    best, tried = made, set[int]()
     for ctas in (made.ctas, made.ctas - 1):
-        complete = 5 * best.thread_bytes >= 4 * loaded_bytes
-        if ctas == 0 or complete or best.sm_bytes >= _ENOUGH_BYTES:
+        if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= _ENOUGH_BYTES:
             break
-        other = made.limited(most_registers(made.block, ctas))
+        tried.add(limit := most_registers(made.block, ctas))
+        other = made.limited(limit)
         gains = other.sm_bytes >= _MIN_GAIN * best.sm_bytes
         if gains and other.assembled.spills <= made.assembled.spills and other.ctas >= ctas:
             best = other
-    return best
+    return _for_few_ctas(best, min(loaded_bytes, _THREAD_BYTES), tried)
+
+
+def _for_few_ctas(made: Made, wanted: int, tried: set[int]) -> Made:
+    """`made`, or the same with more registers and about `wanted` bytes in flight in each thread."""
+    needed = made.assembled.registers + _REGISTERS_PER_WORD * (wanted - made.thread_bytes) // 4
+    ctas = resident_ctas(replace(made.block, registers=needed), made.target)
+    limit = most_registers(made.block, max(1, ctas))
+    occupied = ctas * made.block.threads >= _FEWEST_THREADS
+    if made.has_most_of(wanted) or not occupied or limit in tried:
+        return made
+    other = made.limited(limit)
+    gains = other.thread_bytes >= _MIN_GAIN * made.thread_bytes
+    keeps = other.sm_bytes >= made.sm_bytes and other.assembled.spills <= made.assembled.spills
+    return other if gains and keeps else made

@@ -48,6 +48,7 @@ from tilewright.targets import TargetInfo
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
 _LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)
+_FEW_THREADS = 128
 _TOO_MANY_OPS = 160
 """Operations of a batch: longer bodies keep loads in flight by themselves, and take long to compile."""
 
@@ -60,11 +61,11 @@ class BatchLoads(Pass):
 
     name: ClassVar[str] = "batch-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    iterations: int = 4
+    iterations: int = 8
     """The most iterations that are taken together."""
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
-    each thread; never more than `all_words` in all threads."""
+    each thread; twice as many in CTAs of up to four warps, of which five fit into an SM then."""
     registers_per_cta: int = 20480
     """Registers of the loads in all threads of a CTA: with the other values of a thread, two CTAs of 32 warps
     fit into an SM with 65536 registers."""
@@ -72,7 +73,8 @@ class BatchLoads(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
             threads = 32 * warps_of(function) // num_ctas_of(function)
-            words = min(self.registers_per_thread, self.registers_per_cta // threads)
+            words = self.registers_per_thread * (2 if threads <= _FEW_THREADS else 1)
+            words = min(words, self.registers_per_cta // threads)
             for number, op in enumerate(list(function.walk())):
                 if isinstance(op, scf.ForOp) and is_simple(op):
                     self._batch(op, words, number)
