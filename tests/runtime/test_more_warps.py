@@ -1,4 +1,5 @@
-"""Kernels that spill are compiled in a form with more registers: dots with more warps, rows with smaller shares."""
+"""Kernels that spill are compiled in a form with more registers: dots with more warps, rows with smaller shares, MMAs that
+ptxas would serialize with fewer of them in flight."""
 
 from dataclasses import replace
 
@@ -102,6 +103,22 @@ def test_warps_as_asked(monkeypatch, spills, options):
 def test_inline_ptx_that_may_count_threads_keeps_its_warps(monkeypatch):
     spilling(monkeypatch, w4=400, w8=20)
     assert code(num_warps=4, barrier=True).plan.threads == 128
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_serialized_mmas(monkeypatch, always):
+    made, said = compiler._compile_with, "wgmma.mma_async instructions are serialized due to …"
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        log = said if always or "schedule-loops" not in options.disable else ""
+        return replace(artifact, asm={**artifact.asm, "log": log})
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    log = code(num_warps=4).asm["log"]
+    assert log == (
+        said if always else "ptxas would serialize MMAs: compiled without schedule-loops"
+    )
 
 
 @tw.jit

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from importlib import metadata
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,20 @@ from tilewright.errors import InternalError, OutOfResources, SourceLocation, Til
 from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_launch
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
+from tilewright.runtime.compile_variants import (
+    FEWER_SPILLS,
+    MANY_SPILLS,
+    MOST_IN_FLIGHT,
+    SMALLER_SHARES,
+    WARPS_WITH_ALL_REGISTERS,
+    carries_too_much,
+    less_shared_memory_text,
+    serializes_mmas,
+    shares_a_row,
+    warps_that_share_dots,
+    with_less_shared_memory,
+    with_more_warps,
+)
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
@@ -102,37 +115,58 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
-    """Compile the first variant whose shared memory fits (`_with_less_shared_memory`), or one with fewer spills
-    (`_with_more_warps`, `_SMALLER_SHARES`)."""
+    """Compile the first variant whose shared memory fits (`with_less_shared_memory`), or one with fewer spills
+    (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
-    parts = _warps_that_share_dots(module)
-    wider = _with_more_warps(options, machine, parts)
-    if parts and _carries_too_much(module, options):
+    parts = warps_that_share_dots(module)
+    wider = with_more_warps(options, machine, parts)
+    if parts and carries_too_much(module, options):
         # warps without a part in the smallest dot still hold a part of what is carried
-        wider = _with_more_warps(options, machine, _WARPS_WITH_ALL_REGISTERS)
-        enough = [wide for wide in wider if not _carries_too_much(module, wide)] or wider[-1:]
-        found = _first_without_spills(kernel, signature, enough, machine, _MANY_SPILLS)
+        wider = with_more_warps(options, machine, WARPS_WITH_ALL_REGISTERS)
+        enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
+        found = _first_without_spills(kernel, signature, enough, machine, MANY_SPILLS)
         if found is not None:
             why = "what a loop carries needs more registers than there are"
             return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
         wider = []
     artifact = _compile_in_memory(kernel, signature, options, machine, module)
     spills, taken = artifact.plan.spills, _taken(artifact, options)
-    if wider and spills >= _MANY_SPILLS:
+    if wider and spills >= MANY_SPILLS:
         others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
         how = "with num_warps={0.num_warps}"
-    elif _shares_a_row(artifact, options, machine):
-        others = [replace(taken, disable=(*taken.disable, _SMALLER_SHARES))]
+    elif shares_a_row(artifact, options, machine):
+        others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
         how = "with half as many words of a row per CTA"
+    elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
+        return _without(MOST_IN_FLIGHT, kernel, signature, taken, machine, artifact)
     else:
         return artifact
-    fewer = spills // _FEWER_SPILLS + 1
+    fewer = spills // FEWER_SPILLS + 1
     found = _first_without_spills(kernel, signature, others, machine, fewer)
     if found is None or found[0].plan.spills >= fewer:
         return artifact
     told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
     return _in_form(*found, [told])
+
+
+def _without(
+    name: str,
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    taken: Options,
+    machine: TargetInfo,
+    artifact: Artifact,
+) -> Artifact:
+    """A kernel compiled without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
+    options = replace(taken, disable=(*taken.disable, name))
+    try:
+        found = _compile_with(kernel, signature, options, machine)
+    except OutOfResources:
+        return artifact
+    if serializes_mmas(found):
+        return artifact
+    return _in_form(found, options, [f"ptxas would serialize MMAs: compiled without {name}"])
 
 
 def _first_without_spills(
@@ -167,12 +201,12 @@ def _compile_in_memory(
     except OutOfResources as error:
         if not error.name.startswith("shared memory") or _as_asked.get():
             raise
-        for smaller in _with_less_shared_memory(options, error):
+        for smaller in with_less_shared_memory(options, error):
             try:
                 artifact = _compile_with(kernel, signature, smaller, machine)
             except OutOfResources:
                 continue
-            return _in_form(artifact, smaller, [_told(error, options, smaller)])
+            return _in_form(artifact, smaller, [less_shared_memory_text(error, options, smaller)])
         raise
 
 
@@ -198,8 +232,6 @@ def _taken(artifact: Artifact, options: Options) -> Options:
 
 
 _as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
-_FAR_TOO_LARGE = 2.0
-"""Share of the shared memory above which registers could not hold a kernel's operands either."""
 
 
 @contextmanager
@@ -210,95 +242,6 @@ def forms_as_asked() -> Generator[None]:
         yield
     finally:
         _as_asked.reset(token)
-
-
-def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterator[Options]:
-    """Options to try if a kernel does not fit: fewer stages, then no scheduled loops, then no operands in
-    shared memory."""
-    for stages in range(options.num_stages - 1, 0, -1):
-        yield replace(options, num_stages=stages)
-    given = options.disable
-    yield replace(options, num_stages=1, disable=(*given, "schedule-loops"))
-    if error.required <= _FAR_TOO_LARGE * error.limit:
-        off = ("schedule-loops", "pipeline-loads", "promote-shared")
-        yield replace(options, num_stages=1, disable=(*given, *off))
-
-
-_MANY_SPILLS = 64
-"""Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
-_FEWER_SPILLS = 4
-"""A variant is used if it spills by at least this factor less."""
-_SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192}"
-"""The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
-_WARPS_WITH_ALL_REGISTERS = 8
-"""Largest number of warps per CTA that can have 255 registers per thread."""
-
-
-def _with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Options]:
-    """Options with more warps, twice as many each, up to `most` and to as many as an SM has registers for.
-
-    Empty but on NVIDIA GPUs. `num_warps` does not affect semantics, so results are the same."""
-    if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
-        return []
-    most = min(_WARPS_WITH_ALL_REGISTERS, most)
-    counts = range(1, (most // options.num_warps).bit_length())
-    return [replace(options, num_warps=options.num_warps << i) for i in counts]
-
-
-def _shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
-    """Whether a kernel spills whose warps or CTAs `distribute-rows-over-cluster` may have chosen."""
-    plan, name = artifact.plan, _SMALLER_SHARES.partition("{")[0]
-    if machine.family != "nvidia" or not plan.spills or options.num_ctas > 1:
-        return False
-    chosen = plan.cluster_size > 1 or plan.threads < 32 * options.num_warps
-    return chosen and not any(entry.partition("{")[0] == name for entry in options.disable)
-
-
-def _carries_too_much(module: Any, options: Options) -> bool:
-    """Whether loop-carried floating-point tiles exceed the register file."""
-    from xdsl.dialects import scf
-    from xdsl.dialects.builtin import AnyFloat
-
-    from tilewright.dialects import tile
-    from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-
-    def words(value: Any) -> int:
-        if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
-            return 0
-        return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
-
-    registers = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
-    return any(
-        sum(map(words, op.iter_args)) > registers
-        for op in module.walk()
-        if isinstance(op, scf.ForOp)
-    )
-
-
-_ROWS, _COLUMNS = 16, 8
-"""Of the part of a dot's result that one warp computes at once."""
-
-
-def _warps_that_share_dots(module: Any) -> int:
-    """The number of warps that have a part in every dot of a kernel; 0 without dots, and with impure inline assembly,
-    which may depend on the number of threads."""
-    from tilewright.dialects import tile
-    from tilewright.passes.analysis.effects import is_pure
-
-    ops = list(module.walk())
-    counts = any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in ops)
-    shapes = [tile.shape_of(op.result)[-2:] for op in ops if isinstance(op, tile.DotOp)]
-    parts = min((max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes), default=0)
-    return 0 if counts or not parts else 1 << (parts.bit_length() - 1)
-
-
-def _told(error: OutOfResources, wanted: Options, taken: Options) -> str:
-    off = [name for name in taken.disable if name not in wanted.disable]
-    return (
-        f"{error.required} bytes of shared memory would be needed with num_stages={wanted.num_stages}, the target has "
-        f"{error.limit}: compiled with num_stages={taken.num_stages}"
-        + (f", without {', '.join(off)}" if off else "")
-    )
 
 
 def _front_end(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:

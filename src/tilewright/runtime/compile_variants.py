@@ -1,0 +1,114 @@
+"""Other options for a kernel that does not fit, spills or serializes its MMAs: none of them affects semantics.
+
+What `compiler` asks ptxas comes back here: shared memory, spilled registers and messages choose the next variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from tilewright.backends.base import Artifact, Options
+from tilewright.errors import OutOfResources
+from tilewright.targets import TargetInfo
+
+FAR_TOO_LARGE = 2.0
+"""Share of the shared memory above which registers could not hold a kernel's operands either."""
+
+
+def with_less_shared_memory(options: Options, error: OutOfResources) -> Iterator[Options]:
+    """Options to try if a kernel does not fit: fewer stages, then no scheduled loops, then no operands in
+    shared memory."""
+    for stages in range(options.num_stages - 1, 0, -1):
+        yield replace(options, num_stages=stages)
+    given = options.disable
+    yield replace(options, num_stages=1, disable=(*given, "schedule-loops"))
+    if error.required <= FAR_TOO_LARGE * error.limit:
+        off = ("schedule-loops", "pipeline-loads", "promote-shared")
+        yield replace(options, num_stages=1, disable=(*given, *off))
+
+
+MANY_SPILLS = 64
+"""Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
+FEWER_SPILLS = 4
+"""A variant is used if it spills by at least this factor less."""
+MOST_IN_FLIGHT = "schedule-loops"
+"""The pass that keeps the most MMAs in flight."""
+SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192}"
+"""The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
+WARPS_WITH_ALL_REGISTERS = 8
+"""Largest number of warps per CTA that can have 255 registers per thread."""
+
+
+def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Options]:
+    """Options with more warps, twice as many each, up to `most` and to as many as an SM has registers for.
+
+    Empty but on NVIDIA GPUs. `num_warps` does not affect semantics, so results are the same."""
+    if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
+        return []
+    most = min(WARPS_WITH_ALL_REGISTERS, most)
+    counts = range(1, (most // options.num_warps).bit_length())
+    return [replace(options, num_warps=options.num_warps << i) for i in counts]
+
+
+def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
+    """Whether a kernel spills whose warps or CTAs `distribute-rows-over-cluster` may have chosen."""
+    plan, name = artifact.plan, SMALLER_SHARES.partition("{")[0]
+    if machine.family != "nvidia" or not plan.spills or options.num_ctas > 1:
+        return False
+    chosen = plan.cluster_size > 1 or plan.threads < 32 * options.num_warps
+    return chosen and not any(entry.partition("{")[0] == name for entry in options.disable)
+
+
+def carries_too_much(module: Any, options: Options) -> bool:
+    """Whether loop-carried floating-point tiles exceed the register file."""
+    from xdsl.dialects import scf
+    from xdsl.dialects.builtin import AnyFloat
+
+    from tilewright.dialects import tile
+    from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+
+    def words(value: Any) -> int:
+        if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
+            return 0
+        return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
+
+    registers = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
+    return any(
+        sum(map(words, op.iter_args)) > registers
+        for op in module.walk()
+        if isinstance(op, scf.ForOp)
+    )
+
+
+_ROWS, _COLUMNS = 16, 8
+"""Of the part of a dot's result that one warp computes at once."""
+
+
+def warps_that_share_dots(module: Any) -> int:
+    """The number of warps that have a part in every dot of a kernel; 0 without dots, and with impure inline assembly,
+    which may depend on the number of threads."""
+    from tilewright.dialects import tile
+    from tilewright.passes.analysis.effects import is_pure
+
+    ops = list(module.walk())
+    counts = any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in ops)
+    shapes = [tile.shape_of(op.result)[-2:] for op in ops if isinstance(op, tile.DotOp)]
+    parts = min((max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes), default=0)
+    return 0 if counts or not parts else 1 << (parts.bit_length() - 1)
+
+
+def less_shared_memory_text(error: OutOfResources, wanted: Options, taken: Options) -> str:
+    off = [name for name in taken.disable if name not in wanted.disable]
+    return (
+        f"{error.required} bytes of shared memory would be needed with num_stages={wanted.num_stages}, the target has "
+        f"{error.limit}: compiled with num_stages={taken.num_stages}"
+        + (f", without {', '.join(off)}" if off else "")
+    )
+
+
+def serializes_mmas(artifact: Artifact) -> bool:
+    """Whether ptxas found no registers for MMAs in flight, and made each wait for the one before."""
+    return "wgmma.mma_async instructions are serialized" in artifact.asm.get("log", "")
