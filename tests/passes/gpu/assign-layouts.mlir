@@ -200,3 +200,35 @@ func.func @carried(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %w: !tile.
   tile.store_view %end, %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// RUN: assign-layouts
+// A row that is added to sums of columns is loaded in their layout, and as factors in the layout of rows; nothing moves.
+// CHECK-LABEL: @sums_of_columns
+func.func @sums_of_columns(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %trips: i64) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %line = arith.constant 16 : i64
+  %start = tile.load_view %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<16x16xf32>
+  %end = scf.for %i = %zero to %trips step %one iter_args(%t = %start) -> (tensor<16x16xf32>) : i64 {
+    %o = arith.muli %i, %line : i64
+    %a = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %row = tile.load_view %a ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<16xf32>
+    %f = tile.expand_dims %row, 1 : i32 : tensor<16xf32> to tensor<16x1xf32>
+    %b = tile.broadcast %f : tensor<16x1xf32> to tensor<16x16xf32>
+    %m = arith.mulf %b, %t : tensor<16x16xf32>
+    %s = "tile.reduce"(%m) <{axis = 0 : i32}> ({
+    ^bb0(%x: f32, %y: f32):
+      %z = arith.addf %x, %y : f32
+      "tile.yield"(%z) : (f32) -> ()
+    }) : (tensor<16x16xf32>) -> tensor<16xf32>
+    %n = arith.addf %row, %s : tensor<16xf32>
+    %e = tile.expand_dims %n, 0 : i32 : tensor<16xf32> to tensor<1x16xf32>
+    %c = tile.broadcast %e : tensor<1x16xf32> to tensor<16x16xf32>
+    %u = arith.addf %t, %c : tensor<16x16xf32>
+    scf.yield %u : tensor<16x16xf32>
+  }
+  tile.store_view %end, %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : tensor<16x16xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -88,6 +88,7 @@ class AnchorLayouts:
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
             {} if num_ctas_of(function) > 1 else None
         )
+        self._rows_of_reductions: set[SSAValue] = set()
         self._gathers = GatherLayouts(function, warps)
         self._factors = AccumulatorFactors(self.of, self.is_free)
         self._block(function.body.block)
@@ -182,6 +183,13 @@ class AnchorLayouts:
             return
         for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
             self._anchors[result] = layout
+            if len(tile.shape_of(result)) == 1 and self._is_of_reduction(op):
+                self._rows_of_reductions.add(result)
+
+    def _is_of_reduction(self, op: Operation) -> bool:
+        """Whether an operation reduces a tile, or computes element-wise from what another has reduced."""
+        rows = self._rows_of_reductions.intersection(op.operands)
+        return isinstance(op, tile.ReduceOp) or (is_pure_elementwise(op) and bool(rows))
 
     def _layouts(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         if is_pure_elementwise(op):
@@ -241,9 +249,10 @@ class AnchorLayouts:
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with.
-        Operands that a loop computes come first: the others change their layout before the loop."""
+        Operands that a loop computes come first: the others change their layout before the loop. Of rows and columns
+        those of reductions do: in their layout they are broadcast, and others are loaded in any."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
-        same.sort(key=lambda v: not _is_loop_variant(v, op))
+        same.sort(key=lambda v: (not _is_loop_variant(v, op), v not in self._rows_of_reductions))
         found = self._factors.layout(tiles[0]) if is_pure_elementwise(op) else None
         found = found or next((h for v in same if (h := self.of(v)) is not None), None)
         found = found or self._gathers.addresses.get(tiles[0]) or self._of_other_operand(op)
