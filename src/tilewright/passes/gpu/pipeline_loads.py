@@ -70,6 +70,7 @@ from tilewright.passes.gpu.analysis.loop_dots import (
     find_pipeline_pattern,
     find_single_dot,
 )
+from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -87,6 +88,8 @@ fewer slots for epilogue subtiles cost (128 x 256 tiles on an H200)."""
 
 _MIN_CTAS, _MIN_WARPS = 2, 8
 """CTAs and warps per SM that loops with two stages leave where one was asked for."""
+_FEW_WARPS = 16
+"""Warps per SM below which loops whose iterations take long give up stages for more."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,8 @@ class Pipeliner:
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
         limit = options.max_shared_bytes or target.shared_bytes - _RESERVE
         mine = [c.buffer for c in pattern.copies] + [t.target for t in pattern.turns]
-        others = bytes_beside(function, mine)
-        limit -= (1 + lag) * turned + others
+        self.beside = bytes_beside(function, mine)
+        limit -= (1 + lag) * turned + self.beside
         room = limit - exchanged(loop, function)
         enough = max(_ENOUGH, -(-_ENOUGH_BYTES // bytes_))
         enough = min(max(stages, min(stages + lag, _ENOUGH)), enough)
@@ -177,6 +180,8 @@ class Pipeliner:
         """Whether an MMA is over when it has been made: there is nothing to wait for."""
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, room) else 0
         self.stages = min(stages + self.lag, fits)
+        while self.stages > 2 and self._wants_ctas(self.stages, bytes_, function, target):
+            self.stages -= 1
         self.late = False
         """Whether copies follow the MMA, which then costs no stage."""
         self.function, self.options, self.target = function, options, target
@@ -188,6 +193,17 @@ class Pipeliner:
         Two resident programs hide more latency than one with an MMA in flight.
         """
         return 1 <= limit // ((stages + 1) * bytes_) == limit // (stages * bytes_)
+
+    def _wants_ctas(self, stages: int, bytes_: int, function: FuncOp, target: TargetInfo) -> bool:
+        """Return whether one stage less lets more CTAs with `mma.sync` share an SM that has few warps. A copy one
+        iteration ahead arrives in time where an iteration takes as long: then it is warps that hide latency."""
+        warps, ops = warps_of(function), list(self.body.walk())
+        in_registers = all(isinstance(reader, gpu.LocalLoadOp) for reader in self.pattern.readers)
+        if not in_registers or iteration_cycles(ops, warps) < LOAD_CYCLES:
+            return False
+        ctas = target.shared_bytes // (stages * bytes_ + self.beside + _RESERVE)
+        more = target.shared_bytes // ((stages - 1) * bytes_ + self.beside + _RESERVE)
+        return ctas * warps < _FEW_WARPS and more > ctas
 
     @property
     def ahead(self) -> int:
@@ -235,8 +251,7 @@ class Pipeliner:
     def _dots(self) -> list[Operation] | None:
         """Order of the MMAs, for as many CTAs per SM as shared memory allows."""
         stages = sum(gpu.shared_layout_of(c.buffer).bytes for c in self.pattern.copies)
-        others = bytes_beside(self.function, [c.buffer for c in self.pattern.copies])
-        ctas = self.target.shared_bytes // (stages * self.stages + others + _RESERVE)
+        ctas = self.target.shared_bytes // (stages * self.stages + self.beside + _RESERVE)
         return plan_overlap(self.loop, warps_of(self.function), max(1, ctas))
 
     # ---- operands of the copies --------------------------------------------------------------------

@@ -52,7 +52,7 @@ from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence
-from tilewright.passes.gpu.analysis.register_pressure import instructions, is_on_tiles
+from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.unrolling import unroll_by
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -73,8 +73,6 @@ _OTHER_REGISTERS = 48
 """Registers per thread for addresses, counters and temporaries."""
 _LARGEST_OPERAND = 1 << 10
 """Elements of a tile that is computed again for an address."""
-_LOAD_CYCLES, _CYCLES_PER_INSTRUCTION = 800, 6
-"""Latency of a load from DRAM, and of an instruction that waits for the one before it."""
 _MAX_OPS = 320
 """Operations of the iterations whose loads are issued together: a limit of compile time."""
 
@@ -157,12 +155,11 @@ def _iterations(loop: scf.ForOp, loads: list[_Load], warps: int, most: int) -> i
     if _has_dots(loop) or not counts_up or _has_loops(loop):
         return 1
     ops = list(loop.body.walk())
-    steps = sum(is_on_tiles(op) for op in ops) * _CYCLES_PER_INSTRUCTION
-    cycles = max(1, steps, instructions(ops, 32 * warps))
+    cycles = iteration_cycles(ops, warps)
     words = sum(registers(load.result) for load in loads)
     trips, count = constant_int(loop.ub), 1
     while (
-        count * cycles < _LOAD_CYCLES
+        count * cycles < LOAD_CYCLES
         and 2 * count * words <= most
         and 2 * count * len(ops) <= _MAX_OPS
         and (trips is None or trips % (2 * count) == 0)

@@ -1,9 +1,9 @@
-"""How much code operations on tiles become, roughly."""
+"""How much code operations on tiles become, roughly, and how long it takes."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.dialects import scf
@@ -21,6 +21,10 @@ _MANY = {
 }  # fmt: skip
 """Operations that take many instructions an element."""
 _LOADS = (tile.LoadOp, tile.LoadViewOp)
+LOAD_CYCLES, _CYCLES_PER_INSTRUCTION = 800, 6
+"""Latency of a load from DRAM, and of an instruction that waits for the one before it."""
+_MACS_PER_CYCLE = 128
+"""Multiply-adds of a warp by `mma.sync`: 16 x 8 x 16 in 16 cycles."""
 
 
 def instructions_per_element(ops: Iterable[Operation]) -> int:
@@ -36,6 +40,14 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
             elements = prod(tile.shape_of(op.results[0]))
             total += -(-elements // threads) * _MANY.get(op.name, 1)
     return total
+
+
+def iteration_cycles(ops: Sequence[Operation], warps: int) -> int:
+    """Estimated cycles of a loop's body, at least 1: its operations run one after another."""
+    steps = sum(map(is_on_tiles, ops)) * _CYCLES_PER_INSTRUCTION
+    dots = [op for op in ops if isinstance(op, tile.DotOp)]
+    macs = sum(prod(tile.shape_of(op.lhs)) * tile.shape_of(op.rhs)[-1] for op in dots)
+    return max(1, steps, instructions(ops, 32 * warps)) + macs // (_MACS_PER_CYCLE * warps)
 
 
 def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
