@@ -17,9 +17,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import is_pure_elementwise, is_volatile
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.emit import constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.facts.lattice import trailing_zeros
 from tilewright.passes.analysis.facts.operations import width_of
@@ -63,6 +63,13 @@ class LaneGroups:
             return True
         found = self.of(value, dim, size)
         return found is not None and found.kind is Kind.EQUAL
+
+    def equal_run(self, value: SSAValue | None, dim: int, most: int) -> int:
+        """The largest power of two, up to `most`, of elements in groups that are equal."""
+        size = 1 << _log2(most)
+        while size > 1 and not self.is_equal(value, dim, size):
+            size //= 2
+        return size
 
     def _find(self, value: SSAValue, dim: int, size: int) -> Group | None:
         op = value.owner
@@ -181,25 +188,45 @@ def _bit_and(groups: LaneGroups, op: arith.AndIOp, dim: int, size: int) -> Group
 
 
 def _extension(groups: LaneGroups, op: Operation, dim: int, size: int) -> Group | None:
-    """The elements of a counting group differ in their lowest bits only, so that none crosses a sign or wraps. (A
-    hint is its operand.)"""
+    """The elements of a counting group differ in their lowest bits only, so that none crosses a sign or wraps. (Hints
+    and conversions of layouts are their operands.)"""
     return groups.of(op.operands[0], dim, size)
 
 
 def _comparison(groups: LaneGroups, op: tile.CmpIOp, dim: int, size: int) -> Group | None:
-    """`x < d` where both are multiples of the group's size at its start: all of a group, or none."""
+    """`x < d` or `x <= d - 1` where `x` is a multiple of the group's size at its start, and `d` one: all of a group,
+    or none."""
     pair = groups.pair(op, dim, size)
     if pair is None or width_of(op.lhs) is None:
         return None
-    (a, b), predicate = pair, op.predicate.data
-    if a.kind is Kind.EQUAL and b.kind is Kind.COUNTING:
-        (a, b) = (b, a)
-        predicate = {"gt": "lt", "le": "ge"}.get(predicate[1:], "")
-    else:
-        predicate = predicate[1:] if predicate[1:] in ("lt", "ge") else ""
-    if not predicate or a.kind is not Kind.COUNTING or b.kind is not Kind.EQUAL:
+    (a, b), bound, predicate = pair, op.rhs, op.predicate.data[1:]
+    if b.kind is Kind.COUNTING:
+        a, b, bound, predicate = b, a, op.lhs, _SWAPPED.get(predicate, "")
+    more = {"lt": 0, "ge": 0, "le": 1, "gt": 1}.get(predicate)
+    if more is None or a.kind is not Kind.COUNTING or b.kind is not Kind.EQUAL:
         return None
-    return Group(Kind.EQUAL) if min(a.zeros, b.zeros) >= _log2(size) else None
+    inside = a.zeros >= _log2(size) and _divides(size, bound, more, groups.facts)
+    return Group(Kind.EQUAL) if inside else None
+
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+def _divides(size: int, value: SSAValue, more: int, facts: Facts) -> bool:
+    """Whether `value + more` is a multiple of `size`, a power of two."""
+    op, number = value.owner, uniform_constant(value)
+    if isinstance(number, int):
+        return (number + more) % size == 0
+    if (facts.divisor(value) | more) % size == 0:
+        return True
+    if isinstance(op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp | gpu.ConvertLayoutOp):
+        return _divides(size, op.operands[0], more, facts)
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
+        added = uniform_constant(op.rhs)
+        if isinstance(added, int):
+            change = added if isinstance(op, arith.AddiOp) else -added
+            return _divides(size, op.lhs, more + change, facts)
+    return False
 
 
 def _select(groups: LaneGroups, op: tile.SelectOp, dim: int, size: int) -> Group | None:
@@ -288,6 +315,7 @@ _RULES: dict[type[Operation], Callable[[LaneGroups, Any, int, int], Group | None
     arith.ExtUIOp: _extension,
     arith.TruncIOp: _extension,
     tile.HintOp: _extension,
+    gpu.ConvertLayoutOp: _extension,
     tile.CmpIOp: _comparison,
     tile.SelectOp: _select,
     tile.AddPtrOp: _address,

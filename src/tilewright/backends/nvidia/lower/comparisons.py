@@ -22,8 +22,8 @@ from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
+from tilewright.passes.analysis.lane_groups import LaneGroups
 from tilewright.passes.gpu.analysis.accesses import EQUAL
-from tilewright.passes.gpu.analysis.mask_runs import mask_run
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -101,4 +101,4 @@ def _run(gen: KernelCodegen, op: tile.CmpIOp, layout: Layout, axis: int) -> int:
     """The length of aligned runs along an axis that have one result, each in registers of one thread."""
     run = layout.num_consecutive(axis, _MAX_RUN)
     run = gcd(run, layout.group_step(axis), layout.block[axis])
-    return min(run, mask_run(op.result, axis, gen.known)) if run > 1 else 1
+    return LaneGroups(gen.known).equal_run(op.result, axis, run)

@@ -17,9 +17,9 @@ from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.lane_groups import LaneGroups
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.address_order import lane_order
-from tilewright.passes.gpu.analysis.mask_runs import mask_run
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -121,8 +121,10 @@ def vector_width(op: View, known: Facts) -> VectorWidth:
     promised = op.attributes.get(tile.ROW_ALIGNMENT)
     if isinstance(promised, DenseArrayBase) and tile.ints(promised)[dim] > align:
         align, missed = tile.ints(promised)[dim], None
-    if isinstance(op, gpu.AsyncCopyOp) and (same := mask_run(op.mask, dim, known) * size) < align:
-        align, missed = same, Missed(Reason.RESIDUAL_MASK)
+    if isinstance(op, gpu.AsyncCopyOp):
+        same = size * LaneGroups(known).equal_run(op.mask, dim, max(1, align // size))
+        if same < align:
+            align, missed = same, Missed(Reason.RESIDUAL_MASK)
     checked = align < WIDEST and _has_unknown_base(op)
     run = WIDEST // size if checked else min(WIDEST, align) // size
     row = shape[dim] & -shape[dim]

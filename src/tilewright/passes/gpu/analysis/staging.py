@@ -16,6 +16,7 @@ from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.lane_groups import LaneGroups
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim, report_missed
 from tilewright.passes.gpu.analysis.accesses import (
     SMALLEST_COPY,
@@ -25,7 +26,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     vector_width,
 )
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
-from tilewright.passes.gpu.analysis.mask_runs import mask_run
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 COPY = "asynchronous copy"
@@ -120,7 +120,7 @@ def copy_obstacle(
         return Missed(Reason.NOT_A_MATRIX, (len(tile.shape_of(load.result)),))
     size = tile.element_bytes(tile.element_of(load.result))
     layout = gpu.layout_of(load.result)
-    run = min(run_length(load, known), mask_run(load.mask, dim, known)) if wide else 1
+    run = LaneGroups(known).equal_run(load.mask, dim, run_length(load, known)) if wide else 1
     run = layout.num_consecutive(dim, run) if layout is not None else run
     if run * size >= SMALLEST_COPY:
         return None
