@@ -6,12 +6,12 @@ from typing import Any
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.backends.base import Argument
 from tilewright.dialects import tile
-from tilewright.ir.types import language_type, position_of
-from tilewright.ir.walk import closure
+from tilewright.ir.types import language_type
+from tilewright.ir.walk import closure, incoming
 
 
 def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
@@ -53,17 +53,9 @@ def _written_arguments(function: func.FuncOp) -> set[int]:
 
 def _sources(value: SSAValue) -> list[SSAValue]:
     """Values that `value` is made of, or that control flow may give it."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent, at = owner.parent_op(), position_of(value) - 1
-        if parent is None or (isinstance(parent, scf.ForOp) and at < 0):
-            return []
-    else:
-        parent, at = owner, position_of(value)
-    ends = [r.block.last_op for r in parent.regions if r.blocks]
-    given = [list(op.operands) for op in ends if op is not None]
-    if isinstance(parent, scf.ForOp):
-        return [parent.iter_args[at], *(operands[at] for operands in given)]
-    if isinstance(parent, scf.IfOp):
-        return [operands[at] for operands in given]
-    return [*parent.operands, *(v for operands in given for v in operands)]
+    passed = incoming(value)
+    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    if passed is not None or op is None or isinstance(op, scf.ForOp):
+        return passed or []
+    ends = [r.block.last_op for r in op.regions if r.blocks]
+    return [*op.operands, *(v for end in ends if end is not None for v in end.operands)]

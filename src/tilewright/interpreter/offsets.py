@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import WRAPS
-from tilewright.ir.types import position_of
+from tilewright.ir.walk import incoming
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 _DIVISIONS = (arith.DivSIOp, arith.RemSIOp)
@@ -139,20 +139,6 @@ def is_flagged(op: Operation) -> bool:
 
 
 def _passed_on(value: SSAValue) -> list[SSAValue]:
-    """Values that control flow hands to `value`."""
-    op = value.owner
-    if isinstance(op, scf.ForOp | scf.IfOp):
-        at = position_of(value)
-        return [v for v in _yielded(op, at) if v is not value]
-    if not isinstance(op, Block) or not isinstance(value, BlockArgument):
-        return []
-    loop, at = op.parent_op(), value.index - 1
-    if not isinstance(loop, scf.ForOp) or at < 0:
-        return []
-    return [loop.iter_args[at], *_yielded(loop, at)]
-
-
-def _yielded(op: scf.ForOp | scf.IfOp, at: int) -> list[SSAValue]:
-    ends = [region.block.last_op for region in op.regions if region.blocks]
-    values = [end.operands[at] for end in ends if end is not None]
-    return [*values, op.iter_args[at]] if isinstance(op, scf.ForOp) else values
+    """Values that `scf.for` and `scf.if` hand to `value`."""
+    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    return [] if isinstance(op, scf.WhileOp) else incoming(value) or []

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.ir.types import position_of
 
 T = TypeVar("T")
 
@@ -36,6 +39,26 @@ def closure(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterat
 def sources(value: SSAValue) -> Sequence[SSAValue]:
     """The operands of the operation that defines a value; none for block arguments."""
     return value.owner.operands if isinstance(value.owner, Operation) else ()
+
+
+def incoming(value: SSAValue) -> list[SSAValue] | None:
+    """The values that control flow gives a result or block argument of `scf.for`, `scf.while` or `scf.if`, in any
+    iteration; None: another operation defines it, or it is a loop's counter."""
+    owner = value.owner
+    op = owner if isinstance(owner, Operation) else owner.parent_op()
+    at = position_of(value)
+    ends = [r.block.last_op for r in op.regions if r.blocks] if op is not None else []
+    yielded = [list(end.operands) for end in ends if end is not None]
+    if isinstance(op, scf.ForOp):
+        at -= isinstance(owner, Block)
+        return [op.iter_args[at], yielded[0][at]] if at >= 0 else None
+    if isinstance(op, scf.WhileOp):
+        if owner is op.before_region.block:
+            return [op.arguments[at], yielded[1][at]]
+        return [yielded[0][at + 1]]
+    if isinstance(op, scf.IfOp) and op is owner:
+        return [values[at] for values in yielded]
+    return None
 
 
 def results_of_users(value: SSAValue) -> list[SSAValue]:

@@ -35,10 +35,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.ir.types import position_of
+from tilewright.ir.walk import incoming
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
-from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
@@ -130,19 +129,9 @@ def _added_up(op: tile.DotOp) -> set[tile.DotOp] | None:
 
 def _made_of(value: SSAValue) -> list[SSAValue]:
     """Tiles of the same shape that one comes from."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        loop = owner.parent_op()
-        if isinstance(loop, scf.ForOp) and position_of(value) > 0:
-            i = position_of(value) - 1
-            return [loop.iter_args[i], end_of(owner).operands[i]]
-        return []
-    if isinstance(owner, scf.ForOp):
-        i = position_of(value)
-        return [end_of(owner.body.block).operands[i], owner.iter_args[i]]
-    if isinstance(owner, scf.IfOp):
-        i = position_of(value)
-        return [end_of(region.block).operands[i] for region in owner.regions if region.blocks]
+    owner, passed = value.owner, incoming(value)
+    if passed is not None or isinstance(owner, Block):
+        return passed or []
     if isinstance(owner, tile.DotOp):
         return [owner.acc]
     if is_pure_elementwise(owner):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.ir.types import position_of
-from tilewright.passes.analysis.edit import end_of
+from tilewright.ir.walk import incoming
 
 _LOADS = (cpu.VectorLoadOp, cpu.GatherOp, tile.LoadOp)
 
@@ -82,21 +81,7 @@ def _is_pointer(value: SSAValue) -> bool:
 
 def _given(value: SSAValue) -> list[SSAValue]:
     """The pointers that `value` is one of, moved or not; none where that is not known."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent, at = owner.parent_op(), position_of(value)
-        if isinstance(parent, scf.ForOp):
-            return [parent.iter_args[at - 1], end_of(parent.body.block).operands[at - 1]]
-        if isinstance(parent, scf.WhileOp):
-            if owner is parent.before_region.block:
-                return [parent.arguments[at], end_of(parent.after_region.block).operands[at]]
-            return [end_of(parent.before_region.block).operands[at + 1]]
-        return []
-    at = position_of(value)
-    if isinstance(owner, scf.ForOp):
-        return [owner.iter_args[at], end_of(owner.body.block).operands[at]]
-    if isinstance(owner, scf.WhileOp):
-        return [end_of(owner.before_region.block).operands[at + 1]]
-    if isinstance(owner, scf.IfOp):
-        return [end_of(r.block).operands[at] for r in owner.regions if r.blocks]
-    return [] if owner.regions else [v for v in owner.operands if _is_pointer(v)]
+    passed, owner = incoming(value), value.owner
+    if passed is not None or isinstance(owner, Block) or owner.regions:
+        return passed or []
+    return [v for v in owner.operands if _is_pointer(v)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.ir.types import defining_op
-from tilewright.ir.walk import closure
-from tilewright.passes.analysis.edit import end_of
+from tilewright.ir.walk import closure, incoming
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
 
@@ -68,19 +66,9 @@ class Dependence:
 
 
 def _made_of(value: SSAValue) -> list[SSAValue]:
-    if not isinstance(value, BlockArgument):
-        op = defining_op(value)
-        if isinstance(op, scf.ForOp):
-            return [*op.operands, *end_of(op.body.block).operands]
-        inner = [v for region in op.regions for o in region.walk() for v in o.operands]
-        return [*op.operands, *inner]
-    block: Block = value.block
-    above = block.parent_op()
-    if isinstance(above, scf.ForOp):
-        if value.index == 0:
-            return [above.lb, above.ub, above.step]
-        bounds = [above.lb, above.ub, above.step]
-        return [*bounds, above.iter_args[value.index - 1], end_of(block).operands[value.index - 1]]
-    if above is None or isinstance(above, FuncOp):
+    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    if op is None or isinstance(op, FuncOp):
         return []
-    return [v for op in above.walk() for v in op.operands]
+    if isinstance(op, scf.ForOp):
+        return [op.lb, op.ub, op.step, *(incoming(value) or ())]
+    return [v for inner in op.walk() for v in inner.operands]
