@@ -143,18 +143,10 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     ratio = f"{row['ratio']:.2f}" if row["ratio"] is not None else ""
     error = f"{row['error']:.1e}" if row["error"] is not None else ""
     values = [
-        row["kernel"],
-        row["status"],
-        error,
-        ratio,
-        both("gpu_us", "{:.1f}"),
-        both("host_us", "{:.1f}"),
-        both("registers"),
-        both("spills"),
-        both("shared_bytes"),
-        _configurations(row),
-        _access_summary(row["accesses"]),
-    ]
+        row["kernel"], row["status"], error, ratio, both("gpu_us", "{:.1f}"),
+        both("host_us", "{:.1f}"), both("registers"), both("spills"), both("shared_bytes"),
+        _configurations(row), _access_summary(row["accesses"]),
+    ]  # fmt: skip
     return dict(zip(_COLUMNS, values, strict=True))
 
 

@@ -35,13 +35,8 @@ _START = 128
 _ROWS = 8
 """Rows after which the swizzle pattern repeats."""
 _TYPES = {
-    "f16": "f16",
-    "bf16": "bf16",
-    "tf32": "f32",
-    "s8": "i8",
-    "e4m3": "f8E4M3FN",
-    "e5m2": "f8E5M2",
-}
+    "f16": "f16", "bf16": "bf16", "tf32": "f32", "s8": "i8", "e4m3": "f8E4M3FN", "e5m2": "f8E5M2",
+}  # fmt: skip
 """Operand types of `wgmma` → element types."""
 
 

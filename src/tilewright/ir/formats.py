@@ -41,22 +41,10 @@ class LazyFormat:
 #: dialects whose operations compilations make; formats of any others are read as xDSL does
 _DIALECTS = frozenset(
     [
-        "builtin",
-        "func",
-        "arith",
-        "math",
-        "scf",
-        "vector",
-        "memref",
-        "ub",
-        "affine",
-        "linalg",
-        "tensor",
-        "tile",
-        "cpu",
-        "gpu",
+        "builtin", "func", "arith", "math", "scf", "vector", "memref", "ub", "affine", "linalg",
+        "tensor", "tile", "cpu", "gpu",
     ]
-)
+)  # fmt: skip
 _lock = threading.Lock()
 _inside = 0
 

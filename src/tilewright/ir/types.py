@@ -25,13 +25,9 @@ from tilewright import dtypes
 from tilewright.ir.context import type_class
 
 _FLOATS: dict[str, AnyFloat] = {
-    "fp8e4nv": Float8E4M3FNType(),
-    "fp8e5": Float8E5M2Type(),
-    "fp16": Float16Type(),
-    "bf16": BFloat16Type(),
-    "fp32": Float32Type(),
-    "fp64": Float64Type(),
-}
+    "fp8e4nv": Float8E4M3FNType(), "fp8e5": Float8E5M2Type(), "fp16": Float16Type(),
+    "bf16": BFloat16Type(), "fp32": Float32Type(), "fp64": Float64Type(),
+}  # fmt: skip
 _FLOAT_NAMES: dict[Attribute, str] = {attr: name for name, attr in _FLOATS.items()}
 
 

@@ -29,18 +29,10 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotI
 #: packages whose functions and classes are identified by name and version: they are not edited between runs
 _LIBRARIES = frozenset(
     (
-        "tilewright",
-        "numpy",
-        "torch",
-        "triton",
-        "ml_dtypes",
-        "scipy",
-        "cupy",
-        "jax",
-        "llvmlite",
+        "tilewright", "numpy", "torch", "triton", "ml_dtypes", "scipy", "cupy", "jax", "llvmlite",
         "xdsl",
     )
-)
+)  # fmt: skip
 #: attributes of classes that compile-time code does not compute with
 _CLASS_NOISE = frozenset({
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__annotate__",

@@ -58,16 +58,9 @@ class Semantics(Lanes):
             if found is not None:
                 return found
             known = [
-                "load",
-                "store",
-                "gather",
-                "scatter",
-                "shape",
-                "strides",
-                "block_shape",
-                "dtype",
+                "load", "store", "gather", "scatter", "shape", "strides", "block_shape", "dtype",
                 "type",
-            ]
+            ]  # fmt: skip
             known += [f"atomic_{kind}" for kind in _DESCRIPTOR_ATOMICS]
         elif isinstance(value, BlockPointer):
             known = ["advance", "dtype", "type"]

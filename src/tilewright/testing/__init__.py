@@ -16,16 +16,6 @@ from tilewright.testing.machine import (
 from tilewright.testing.perf_report import Benchmark, Mark, perf_report
 
 __all__ = [
-    "Benchmark",
-    "Mark",
-    "Step",
-    "assert_close",
-    "check_passes",
-    "do_bench",
-    "do_bench_cudagraph",
-    "get_dram_gbps",
-    "get_max_simd_tflops",
-    "get_max_tensorcore_tflops",
-    "nvsmi",
-    "perf_report",
-]
+    "Benchmark", "Mark", "Step", "assert_close", "check_passes", "do_bench", "do_bench_cudagraph",
+    "get_dram_gbps", "get_max_simd_tflops", "get_max_tensorcore_tflops", "nvsmi", "perf_report",
+]  # fmt: skip

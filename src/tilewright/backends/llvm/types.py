@@ -32,15 +32,10 @@ Value: TypeAlias = Any
 
 POINTER = ir.PointerType()
 _PLAIN: dict[type[Attribute], ir.Type] = {
-    PtrType: POINTER,
-    IndexType: ir.IntType(64),
-    Float16Type: ir.HalfType(),
-    BFloat16Type: ir.IntType(16),
-    Float32Type: ir.FloatType(),
-    Float64Type: ir.DoubleType(),
-    Float8E4M3FNType: ir.IntType(8),
-    Float8E5M2Type: ir.IntType(8),
-}
+    PtrType: POINTER, IndexType: ir.IntType(64), Float16Type: ir.HalfType(),
+    BFloat16Type: ir.IntType(16), Float32Type: ir.FloatType(), Float64Type: ir.DoubleType(),
+    Float8E4M3FNType: ir.IntType(8), Float8E5M2Type: ir.IntType(8),
+}  # fmt: skip
 
 
 def llvm_type(kind: Attribute) -> ir.Type:

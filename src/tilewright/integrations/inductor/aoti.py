@@ -103,16 +103,8 @@ def shared_objects(kernel: Any) -> tuple[bytes, bytes]:
 
 def _linked(compiler: str, source: Path, result: Path) -> bytes:
     command = [
-        compiler,
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-pthread",
-        str(source),
-        "-o",
-        str(result),
-        "-lm",
-    ]
+        compiler, "-shared", "-fPIC", "-O1", "-pthread", str(source), "-o", str(result), "-lm",
+    ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise IntegrationError(f"{' '.join(command)} failed: {done.stderr.strip()}")

@@ -34,16 +34,8 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 NAMES_ONLY = "names"
 
 _CHANGING = (
-    choices,
-    complex_copies,
-    features,
-    masks,
-    matmul,
-    shifts,
-    tiling,
-    user_kernels,
-    workers,
-)
+    choices, complex_copies, features, masks, matmul, shifts, tiling, user_kernels, workers,
+)  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()

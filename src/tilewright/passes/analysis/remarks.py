@@ -280,13 +280,8 @@ def root_cause(value: SSAValue, missed: Mapping[SSAValue, Missed]) -> Missed | N
 
 
 _EXTENSIONS = (
-    arith.ExtSIOp,
-    arith.ExtUIOp,
-    arith.TruncIOp,
-    tile.SplatOp,
-    tile.BroadcastOp,
-    tile.ExpandDimsOp,
-)
+    arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp,
+)  # fmt: skip
 _SIGNS: dict[type, str] = {arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*"}
 
 

@@ -70,14 +70,8 @@ _INSTRUCTIONS = {
 }  # fmt: skip
 """Of an element, where an operation is no single instruction."""
 _EXPENSIVE = (
-    "math.",
-    "tile.libm",
-    "tile.remf",
-    "tile.inline_asm",
-    "arith.rem",
-    "arith.divsi",
-    "arith.divui",
-)
+    "math.", "tile.libm", "tile.remf", "tile.inline_asm", "arith.rem", "arith.divsi", "arith.divui",
+)  # fmt: skip
 _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.trunc")
 
 

@@ -33,14 +33,8 @@ from tilewright.runtime.native.language import External
 THREAD_WORTH_NS = 50_000
 _SC_NPROCESSORS_ONLN = {"linux": 84, "darwin": 58}
 _INTEGERS = {
-    "i1": "i8",
-    "i8": "i8",
-    "u8": "i8",
-    "i16": "i16",
-    "u16": "i16",
-    "i32": "i32",
-    "u32": "i32",
-}
+    "i1": "i8", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32",
+}  # fmt: skip
 
 
 def object_file(interface: Interface) -> bytes:

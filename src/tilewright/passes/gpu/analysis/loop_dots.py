@@ -36,13 +36,9 @@ class PipelinePattern:
 
 
 _KINDS = (
-    gpu.AsyncCopyOp,
-    gpu.AsyncCommitGroupOp,
-    gpu.AsyncWaitOp,
-    gpu.WgmmaOp,
-    gpu.WgmmaWaitOp,
+    gpu.AsyncCopyOp, gpu.AsyncCommitGroupOp, gpu.AsyncWaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp,
     gpu.LocalLoadOp,
-)
+)  # fmt: skip
 
 
 def find_pipeline_pattern(loop: scf.ForOp) -> PipelinePattern | None:
