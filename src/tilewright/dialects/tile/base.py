@@ -82,8 +82,11 @@ def is_tile(value: SSAValue | Attribute) -> bool:
     return type(kind) is TensorType
 
 
-def element_bytes(element: Attribute) -> int:
-    """Bytes one element takes in memory. Raises TypeError for types without a size."""
+def element_bytes(element: SSAValue | Attribute) -> int:
+    """Bytes that an element, given by a scalar or tile or its type, takes in memory. Raises TypeError for types
+    without a size."""
+    if isinstance(element, SSAValue | TensorType):
+        element = element_of(element)
     if type(element) is PtrType:
         return 8
     if isinstance(element, FixedBitwidthType):

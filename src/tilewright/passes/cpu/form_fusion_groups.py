@@ -48,7 +48,13 @@ from tilewright.passes.cpu.analysis.classify import (
     is_virtual,
     recompute_cost,
 )
-from tilewright.passes.cpu.analysis.hazards import DISJOINT, UNKNOWN, accesses_within, relation
+from tilewright.passes.cpu.analysis.hazards import (
+    DISJOINT,
+    UNKNOWN,
+    accesses_within,
+    relation,
+    writes_memory,
+)
 from tilewright.targets import TargetInfo
 
 _RECOMPUTE_LIMIT = 5
@@ -129,7 +135,7 @@ class _Partition:
     def _close(self) -> None:
         if self.open is not None:
             self.groups.append(self.open)
-            if any(writes for writes in map(_writes, self.open.members)):
+            if any(map(writes_memory, self.open.members)):
                 self.epoch += 1
             self.open = None
 
@@ -159,7 +165,7 @@ class _Partition:
             self.epoch += isinstance(op, WRITES)
             return
         if isinstance(op, (*WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)) or (
-            isinstance(op, LOADS) and any(map(_writes, self.open.members))
+            isinstance(op, LOADS) and any(map(writes_memory, self.open.members))
         ):
             self._close()
             self.epoch += isinstance(op, WRITES)
@@ -215,10 +221,6 @@ def _needs_buffer(op: Operation, operand: SSAValue) -> bool:
     return (isinstance(op, tile.JoinOp) or tile.moves_lanes(op)) and not (
         isinstance(op, tile.GatherOp) and operand is op.index
     )
-
-
-def _writes(op: Operation) -> bool:
-    return any(isinstance(o, WRITES) for o in op.walk())
 
 
 def _acts(op: Operation) -> bool:
@@ -316,7 +318,7 @@ class _Outliner:
             member.detach()
             body.add_op(member)
             _remap_operands(member, mapping)
-            if self.first_write is None and _writes(member):
+            if self.first_write is None and writes_memory(member):
                 self.first_write = member
         body.add_op(cpu.YieldOp.create(operands=list(exports)))
         for value, result in zip(exports, op.results, strict=True):

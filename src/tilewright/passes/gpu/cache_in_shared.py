@@ -68,14 +68,10 @@ class CacheInShared(Pass):
                     _keep(loads, function)
 
 
-def _size(value: SSAValue) -> int:
-    return tile.element_bytes(tile.element_of(value))
-
-
 def _bytes(load: _Marked) -> int:
     """Bytes of all chunks of a load."""
     value = load.op.results[0]
-    return load.count * prod(tile.shape_of(value)) * _size(value)
+    return load.count * prod(tile.shape_of(value)) * tile.element_bytes(value)
 
 
 @dataclass(frozen=True)

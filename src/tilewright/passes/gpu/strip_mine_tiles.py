@@ -42,7 +42,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
@@ -68,6 +67,7 @@ from tilewright.passes.gpu.analysis.strip_plan import (
     Group,
     Plan,
     is_sum_of_rows,
+    number_of_elements,
     ops_of,
 )
 from tilewright.passes.gpu.analysis.strips import (
@@ -186,7 +186,7 @@ class _Planner:
     def _blocks(self) -> list[Block]:
         """Blocks of the function, nested blocks first; only the function body if the kernel has dots."""
         body = self.function.body.block
-        largest = max((_elements(r) for op in self.place for r in op.results), default=0)
+        largest = max((number_of_elements(r) for op in self.place for r in op.results), default=0)
         if (
             largest
             <= min(self.options.strip_elements_per_thread, _MIN_ELEMENTS_PER_THREAD) * self.threads
@@ -205,7 +205,7 @@ class _Planner:
 
     def _has_large_elsewhere(self, body: Block) -> bool:
         return any(
-            _elements(v) > self._limit
+            number_of_elements(v) > self._limit
             for op in self.place
             if op.parent is not body
             for v in (*op.operands, *op.results)
@@ -235,7 +235,7 @@ class _Planner:
 
     def _chunks(self, ops: Sequence[Operation], words: int, carries: bool) -> tuple[int, int]:
         """Elements per strip, and per strip of rows. `words`: peak live registers per thread of `ops`."""
-        largest = max((_elements(r) for op in ops for r in op.results), default=1)
+        largest = max((number_of_elements(r) for op in ops for r in op.results), default=1)
         share = self.options.strip_elements_per_thread
         wide = 4 * share
 
@@ -265,10 +265,6 @@ class _Planner:
         if instructions(ops, self.threads) > self.options.max_instructions:
             return True
         return peak_live_registers(ops, self.threads) > self.options.max_pressure * self.registers
-
-
-def _elements(value: SSAValue) -> int:
-    return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
 
 
 # ---- writing loops --------------------------------------------------------------------------------------

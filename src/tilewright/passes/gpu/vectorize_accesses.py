@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i32, i64
@@ -95,7 +95,7 @@ class VectorizeAccesses(Pass):
                 unaligned = False
                 if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
                     width = self._reduction_width(op, forms, groups, wide)
-                    bytes_ = width * _size(op.value)
+                    bytes_ = width * tile.element_bytes(op.value)
                     unaligned = _alignment(op, forms, groups, width) % bytes_ != 0
                 else:
                     width = self._width(op, known)
@@ -112,7 +112,7 @@ class VectorizeAccesses(Pass):
         """Report what keeps an access to global memory from `max_bytes`."""
         if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
             return
-        size = _size(tile_of(op))
+        size = tile.element_bytes(tile_of(op))
         if width * size >= self.max_bytes:
             return
         possible = vector_width(op, known)
@@ -122,12 +122,12 @@ class VectorizeAccesses(Pass):
     def _claim(self, op: Operation, width: int) -> None:
         """Write down what a wide access to memory relies on."""
         if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
-            size, dim = _size(tile_of(op)), contiguous_dim(op)
+            size, dim = tile.element_bytes(tile_of(op)), contiguous_dim(op)
             aligned = {} if CHECKED in op.attributes else {"aligned": [width * size]}
             if dim is not None:
                 tile.assume(op, self.name, **aligned, contiguous=[dim, width])
         elif isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
-            size, dim = _size(op.value), len(tile.shape_of(op.value)) - 1
+            size, dim = tile.element_bytes(op.value), len(tile.shape_of(op.value)) - 1
             aligned = {} if CHECKED in op.attributes else {"aligned": [width * size]}
             tile.assume(op, self.name, **aligned, contiguous=[dim, width])
 
@@ -141,7 +141,7 @@ class VectorizeAccesses(Pass):
                 layout, dim = gpu.layout_of(value), contiguous_dim(op)
                 if layout is None or dim is None:
                     return 1
-                return self._run(layout, dim, run_length(op, known), _size(value))
+                return self._run(layout, dim, run_length(op, known), tile.element_bytes(value))
             case gpu.AsyncCopyOp():
                 shared = gpu.shared_layout_of(op.buffer)
                 if contiguous_dim(op) != shared.major_dim:
@@ -160,7 +160,7 @@ class VectorizeAccesses(Pass):
                 layout = gpu.layout_of(op.result)
                 return self._run(layout, 0, WIDEST // 4, 4) if layout is not None else 1
             case _ if isinstance(op, _EXCHANGES) or tile.moves_lanes(op):
-                sizes = [_size(v) for v in op.operands if tile.is_tile(v)]
+                sizes = [tile.element_bytes(v) for v in op.operands if tile.is_tile(v)]
                 return self.max_bytes // min(sizes, default=self.max_bytes)
             case _:
                 return 1
@@ -175,9 +175,9 @@ class VectorizeAccesses(Pass):
             return 1
         if kind not in (("f32", "f16", "bf16") if wide else ("f16",)):
             return 1
-        most = WIDEST // _size(op.value) if wide else 2
+        most = WIDEST // tile.element_bytes(op.value) if wide else 2
         form, dim = forms.form(op.pointer, forms.addresses), layout.rank - 1
-        width = self._run(layout, dim, most, _size(op.value))
+        width = self._run(layout, dim, most, tile.element_bytes(op.value))
         if form is not None and form.terms.get(dim) == {LANE: ONE}:
             return width
         while width > 1:
@@ -217,7 +217,7 @@ class _RegisterGroups:
 
     def _gather(self, op: Gather) -> None:
         layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, self.groups)
-        size = _size(accessed(op))
+        size = tile.element_bytes(accessed(op))
         run = layout.num_consecutive(dim, min(run, self.max_bytes // size)) if layout else 1
         if run > 1:
             op.attributes[VECTOR] = IntegerAttr(run, i32)
@@ -241,7 +241,7 @@ class _RegisterGroups:
 def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, width: int) -> int:
     """What the addresses of lanes that begin a vector of `width` along the last dimension are multiples of, as far as
     known, for vectors of up to 16 bytes (a power of two)."""
-    form, size = forms.form(op.pointer, forms.addresses), _size(op.value)
+    form, size = forms.form(op.pointer, forms.addresses), tile.element_bytes(op.value)
     if form is None or form.base is None:
         found = (
             groups.of(op.pointer, len(tile.shape_of(op.value)) - 1, width) if width > 1 else None
@@ -256,7 +256,3 @@ def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, 
             elif atom != LANE:
                 known = gcd(known, size)
     return known
-
-
-def _size(value: Any) -> int:
-    return tile.element_bytes(tile.element_of(value))

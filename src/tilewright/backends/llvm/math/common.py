@@ -12,24 +12,31 @@ from tilewright.backends.llvm.types import Builder, Value, constant, lanes, like
 I32 = ir.IntType(32)
 
 
-class Single:
-    """fp32 arithmetic on scalars or vectors of one shape."""
+class Arithmetic:
+    """Arithmetic on scalars or vectors of one type."""
 
     def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
         self.b, self.ctx, self.kind = b, ctx, kind
-        self.bits = like(kind, I32)
 
     def c(self, value: float) -> Value:
         return constant(self.kind, value)
-
-    def i(self, value: int) -> Value:
-        return constant(self.bits, value)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         return self.ctx.intrinsic(self.b, "fma", x, y, z)
 
     def abs(self, x: Any) -> Any:
         return self.ctx.intrinsic(self.b, "fabs", x)
+
+
+class Single(Arithmetic):
+    """fp32 arithmetic on scalars or vectors of one shape."""
+
+    def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
+        super().__init__(b, ctx, kind)
+        self.bits = like(kind, I32)
+
+    def i(self, value: int) -> Value:
+        return constant(self.bits, value)
 
     def round(self, x: Any) -> Any:
         """To the nearest integer, ties to even."""

@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math.common import Arithmetic
 from tilewright.backends.llvm.types import Builder, constant, like
 
 _DIRECTIONS = ("rn", "rz", "rd", "ru")
@@ -25,22 +26,13 @@ def _element(kind: Any) -> Any:
     return kind.element if isinstance(kind, ir.VectorType) else kind
 
 
-class _Rounding:
+class _Rounding(Arithmetic):
     """One operation on values of one type."""
 
     def __init__(self, b: Builder, ctx: MathContext, kind: Any) -> None:
-        self.b, self.ctx, self.kind = b, ctx, kind
+        super().__init__(b, ctx, kind)
         self.double = isinstance(_element(kind), ir.DoubleType)
         self.bits = like(kind, ir.IntType(64 if self.double else 32))
-
-    def c(self, value: float) -> Any:
-        return constant(self.kind, value)
-
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
-        return self.ctx.intrinsic(self.b, "fma", x, y, z)
-
-    def abs(self, x: Any) -> Any:
-        return self.ctx.intrinsic(self.b, "fabs", x)
 
     def plain(self, operation: str, *values: Any) -> Any:
         """Emit the operation with rounding to nearest."""

@@ -97,8 +97,9 @@ def _is_last_use(value: SSAValue, op: Operation) -> bool:
     return tile.is_tile(value) and _single_use(value) and home is op.parent
 
 
-def updates_in_place(old: SSAValue, new: SSAValue, block: Block) -> bool:
-    """Whether `new`, made in `block`, may overwrite the buffer of `old`.
+def updates_in_place(old: SSAValue, new: SSAValue, block: Block, *, branch: bool = False) -> bool:
+    """Whether `new`, made in `block`, may overwrite the buffer of `old`; in a `branch`, where `old` may have users
+    elsewhere.
 
     No operation after the one that makes `new` may read `old`, and that one itself reads `old` only
     at the lane it writes.
@@ -109,7 +110,7 @@ def updates_in_place(old: SSAValue, new: SSAValue, block: Block) -> bool:
     position = {op: i for i, op in enumerate(block.ops)}
     for use in _real_uses(old):
         top = block.find_ancestor_op_in_block(use)
-        if top is None or position[top] > position[maker]:
+        if (top is None and not branch) or (top is not None and position[top] > position[maker]):
             return False
         if top is maker and not _reads_lanewise(old, new, maker):
             return False
@@ -140,24 +141,10 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
         index = position_of(new, maker.results)
         for region in maker.regions:
             value = end_of(region.block).operands[index]
-            if value is not old and not updates_in_place_or_outside(old, value, region.block):
+            written = _single_use(value) and updates_in_place(old, value, region.block, branch=True)
+            if value is not old and not written:
                 return False
         return True
     if isinstance(maker, scf.ForOp):
         return all(use.operation is maker for use in old.uses) and len(list(old.uses)) == 1
     return False
-
-
-def updates_in_place_or_outside(old: SSAValue, new: SSAValue, block: Block) -> bool:
-    """As `updates_in_place`, for a branch: its uses of `old` are those inside `block`."""
-    maker = new.owner
-    if not isinstance(maker, Operation) or maker.parent is not block or not _single_use(new):
-        return False
-    position = {op: i for i, op in enumerate(block.ops)}
-    for use in _real_uses(old):
-        top = block.find_ancestor_op_in_block(use)
-        if top is not None and position[top] > position[maker]:
-            return False
-        if top is maker and not _reads_lanewise(old, new, maker):
-            return False
-    return True

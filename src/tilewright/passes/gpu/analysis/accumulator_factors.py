@@ -67,7 +67,7 @@ class AccumulatorFactors:
             return None
         in_order = [op for op in _block_of(ops) if op in ops]
         moved = _bytes_moved(in_order, set(accumulators), set(component))
-        return layout if sum(map(_size, loads)) < moved else None
+        return layout if sum(map(tile.element_bytes, loads)) < moved else None
 
 
 def _bytes_moved(
@@ -84,7 +84,7 @@ def _bytes_moved(
         if takes_sums:
             of_sums |= set(op.results)
     stored = [v for v in component - of_sums if any(_stores(use.operation) for use in v.uses)]
-    return sum(map(_size, moved)) - sum(map(_size, stored))
+    return sum(map(tile.element_bytes, moved)) - sum(map(tile.element_bytes, stored))
 
 
 def is_accumulator(value: SSAValue, depth: int = 2) -> bool:
@@ -109,7 +109,3 @@ def _block_of(ops: set[Operation | Block]) -> list[Operation]:
 
 def _stores(op: Operation) -> bool:
     return isinstance(op, tile.StoreViewOp | tile.StoreOp)
-
-
-def _size(value: SSAValue) -> int:
-    return tile.element_bytes(tile.element_of(value))

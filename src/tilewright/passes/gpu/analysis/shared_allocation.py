@@ -258,13 +258,9 @@ def max_scratch_bytes(function: FuncOp) -> int:
     warps, most = warps_of(function), 0
     for op in function.walk():
         if isinstance(op, tile.ReduceOp):
-            sums = sum(prod(tile.shape_of(r)) * _size(r) for r in op.results)
+            sums = sum(prod(tile.shape_of(r)) * tile.element_bytes(r) for r in op.results)
             most = max(most, warps * (sums + _PADDING))
         elif isinstance(op, gpu.ConvertLayoutOp):
             *rows, length = tile.shape_of(op.source)
-            most = max(most, prod(rows) * (length * _size(op.source) + _PADDING))
+            most = max(most, prod(rows) * (length * tile.element_bytes(op.source) + _PADDING))
     return EXCHANGES // 2 + most
-
-
-def _size(value: SSAValue) -> int:
-    return tile.element_bytes(tile.element_of(value))

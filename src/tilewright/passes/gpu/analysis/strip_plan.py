@@ -77,7 +77,7 @@ class Plan:
             v
             for op in ops_of(self.block, self.loops)
             for v in (*op.operands, *op.results)
-            if _elements(v) > limit
+            if number_of_elements(v) > limit
         }
         rank = max((len(tile.shape_of(v)) for v in large), default=0)
         large = {v for v in large if len(tile.shape_of(v)) == rank and rows_of(v) > 1}
@@ -304,7 +304,7 @@ def rows_of(value: SSAValue) -> int:
     return shape[0] if shape else 0
 
 
-def _elements(value: SSAValue) -> int:
+def number_of_elements(value: SSAValue) -> int:
     return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
 
 

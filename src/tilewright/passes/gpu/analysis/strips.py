@@ -17,6 +17,7 @@ from tilewright.passes.analysis.edit import end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.ranges import are_disjoint
+from tilewright.passes.gpu.analysis.accesses import pointer_of
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
@@ -84,11 +85,6 @@ def plan_cache(
     programs = -(-_MIN_WARPS_PER_SM // warps)
     count = min(rows // chunk, (shared // programs - free) // sum(bytes_))
     return CachePlan(tuple(loads), count) if count * 4 >= rows // chunk else CachePlan()
-
-
-def pointer_of(op: Any) -> SSAValue:
-    """The address of an access."""
-    return op.base if isinstance(op, VIEWS) else op.pointer
 
 
 def move_to_row(e: Emitter, view: Any, start: SSAValue) -> None:
