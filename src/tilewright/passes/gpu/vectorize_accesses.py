@@ -33,7 +33,7 @@ from typing import ClassVar
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import address_arithmetic
@@ -203,16 +203,21 @@ class _RegisterGroups:
         self.function, self.max_bytes, self.groups = function, max_bytes, groups
 
     def run(self) -> None:
-        """Nothing happens without a gather or a division: other values are equal where LLVM sees it."""
+        """Without a gather or a division only comparisons are marked: other values are equal where LLVM sees it.
+
+        `columns < n` with an `n` that is a multiple of 16 has one value for 16 neighbours that begin at a multiple of
+        16: one predicate instead of one each. A layer norm of 16384 fp32 columns has 8 instead of 32, which loads of
+        the same elements have anyway, and takes 66 registers instead of 74.
+        """
         ops = list(self.function.walk())
-        if not any(is_gather(op) or isinstance(op, _GROUPING[:4]) for op in ops):
-            return
+        divides = any(is_gather(op) or isinstance(op, _GROUPING[:4]) for op in ops)
+        marked = (
+            (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp) if divides else tile.CmpIOp
+        )
         for op in ops:
             if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
                 self._gather(op)
-            if isinstance(
-                op, (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp)
-            ) and tile.is_tile(op.results[0]):
+            if isinstance(op, marked) and tile.is_tile(op.results[0]):
                 self._group(op)
 
     def _gather(self, op: Gather) -> None:
@@ -225,17 +230,23 @@ class _RegisterGroups:
             tile.assume(op, VectorizeAccesses.name, aligned=[run * size], contiguous=[dim, run])
 
     def _group(self, op: Operation) -> None:
-        value = op.results[0]
+        value, equal = op.results[0], list[int]()
         layout = gpu.layout_of(value)
         for dim in range(layout.rank if layout is not None else 0):
-            size = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
-            while size > 1:
-                found = self.groups.of(value, dim, size)
-                if found is not None and (found.kind is Kind.EQUAL or isinstance(op, _REMAINDERS)):
-                    name = EQUAL if found.kind is Kind.EQUAL else COUNTING
-                    op.attributes[name] = DenseArrayBase.from_list(i64, [dim, size])
-                    return
-                size //= 2
+            most = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
+            size = self.groups.equal_run(value, dim, most)
+            if size > 1:
+                equal += (dim, size)
+            elif isinstance(op, _REMAINDERS) and (size := self._counting_run(value, dim, most)) > 1:
+                op.attributes[COUNTING] = DenseArrayBase.from_list(i64, [dim, size])
+                return
+        if equal:
+            op.attributes[EQUAL] = DenseArrayBase.from_list(i64, equal)
+
+    def _counting_run(self, value: SSAValue, dim: int, most: int) -> int:
+        while most > 1 and self.groups.of(value, dim, most) is None:
+            most //= 2
+        return most
 
 
 def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, width: int) -> int:

@@ -25,9 +25,10 @@ def representatives(gen: KernelCodegen, op: Operation, name: str = "") -> list[i
     layout = gpu.layout_of(op.results[0]) if given is not None else None
     if layout is None or not isinstance(given, DenseArrayBase):
         return None
-    dim, size = tile.ints(given)
+    pairs = list(tile.ints(given))
+    sizes = dict(zip(pairs[::2], pairs[1::2], strict=True))
     starts = [
-        tuple(c - c % size if d == dim else c for d, c in enumerate(offset))
+        tuple(c - c % sizes.get(d, 1) for d, c in enumerate(offset))
         for offset in layout.register_offsets
     ]
     return [layout.register_of[start] for start in starts]

@@ -32,8 +32,8 @@ that size, so that the elements of a group are neighbours (`assign-layouts`)."""
 VECTOR_DIM = "gpu.vector_dim"
 """On a load or store through a tile of pointers: the dimension along which it takes neighbours."""
 EQUAL = "gpu.equal_registers"
-"""On an element-wise operation or a load through pointers (dimension, size): its result is equal in each aligned
-group of that size, and computed once for it."""
+"""On an element-wise operation or a load (pairs of dimension and size): its result is equal in each aligned group of
+these sizes, and computed once for it."""
 COUNTING = "gpu.counting_registers"
 """On a remainder (dimension, size): its result counts upwards in each aligned group of that size."""
 CHECKED = "gpu.check_alignment"
