@@ -63,6 +63,13 @@ DisableOption = Annotated[
         autocompletion=completion.passes,
     ),
 ]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Target to compile for (default: this CPU), e.g. sm_90a.",
+        autocompletion=completion.targets,
+    ),
+]
 OptionsOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="GPU launch options, e.g. num_warps=8,num_stages=4."),
@@ -114,13 +121,7 @@ def show(
     ] = None,
     compile_to: CompileOption = None,
     times: TimesOption = True,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Target to compile for (default: this CPU), e.g. sm_90a.",
-            autocompletion=completion.targets,
-        ),
-    ] = None,
+    target: TargetOption = None,
     options: OptionsOption = None,
     layouts: Annotated[
         Path | None,
@@ -148,13 +149,7 @@ def generate(
         str, typer.Argument(metavar="DESCRIPTION", help="FILE.mlir, or FILE.py:LOOP_NEST.")
     ],
     function: Annotated[str | None, typer.Option(help="Function of the file to compile.")] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Target to compile for (default: this CPU), e.g. sm_90a.",
-            autocompletion=completion.targets,
-        ),
-    ] = None,
+    target: TargetOption = None,
     size: Annotated[
         list[str] | None,
         typer.Option(help="Extents that the file leaves open, e.g. m=512,n=512,k=64."),
@@ -205,12 +200,7 @@ def explain(
         bool,
         typer.Option("--access", help="Explain the form of each load and store."),
     ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Target (default: this CPU), e.g. sm_90a.", autocompletion=completion.targets
-        ),
-    ] = None,
+    target: TargetOption = None,
     options: OptionsOption = None,
     json_to: Annotated[
         Path | None, typer.Option("--json", help="Write --access as JSON here (-: print it).")
