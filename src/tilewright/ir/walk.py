@@ -21,6 +21,11 @@ def ancestors(op: Operation) -> Iterator[Operation]:
         above = above.parent_op()
 
 
+def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
+    """The innermost loop that an operation is in."""
+    return next((a for a in ancestors(op) if isinstance(a, scf.ForOp | scf.WhileOp)), None)
+
+
 def closure(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
     """`start` and what follows from it transitively, each once, depth first from the last.
 

@@ -37,6 +37,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import innermost_loop
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
@@ -307,7 +308,7 @@ class _Assigner:
     def _recomputes(self, value: SSAValue, layout: Layout) -> bool:
         """Whether a small tile of a loop is made again of what is converted once, in front of the loop."""
         op = value.owner
-        loop = _loop_of(op)
+        loop = innermost_loop(op) if isinstance(op, Operation) else None
         if loop is None or not _is_small(value, layout) or not isinstance(op, Operation):
             return False
         return is_cheap(op) and all(
@@ -379,20 +380,11 @@ def _is_small(value: SSAValue, layout: Layout) -> bool:
     return layout.registers_per_thread * words <= _KEPT_REGISTERS
 
 
-def _loop_of(op: Operation | Block | None) -> Operation | None:
-    """The innermost loop around an operation."""
-    while op is not None:
-        op = op.parent_op()
-        if isinstance(op, scf.ForOp | scf.WhileOp):
-            return op
-    return None
-
-
 def _outermost_loop_without(value: SSAValue, user: Operation) -> Operation | None:
     """The outermost loop around `user` that `value` is defined outside of."""
-    found, loop = None, _loop_of(user)
+    found, loop = None, innermost_loop(user)
     while loop is not None and not loop.is_ancestor(value.owner):
-        found, loop = loop, _loop_of(loop)
+        found, loop = loop, innermost_loop(loop)
     return found
 
 

@@ -63,6 +63,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import innermost_loop
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 from tilewright.passes.analysis.edit import (
@@ -81,7 +82,7 @@ from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.copy_engines import TMA
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
-from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
+from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.operand_buffers import allocate
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes

@@ -15,11 +15,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.interpreter.offsets import Promise, access_arithmetic
-from tilewright.ir.walk import ancestors
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.ir.walk import ancestors, incoming
+from tilewright.passes.analysis.aliasing import same_scalar
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
-from tilewright.passes.cpu.analysis.hazards import same_scalar
 from tilewright.passes.cpu.nest import reductions
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -192,9 +191,11 @@ class _Proof:
         return self.known[value]
 
     def _uniform(self, value: SSAValue) -> bool:
-        op = value.owner
-        if isinstance(op, Block):
-            return self._carried(value, op)
+        op, passed = value.owner, incoming(value)
+        if isinstance(op, Block) and (passed is None or not self.group.is_ancestor(op)):
+            return False
+        if passed is not None:
+            return all(map(self.uniform, passed))
         if isinstance(op, tile.LoadViewOp):
             return self._limited(op) and op.mask is None
         if isinstance(op, cpu.ReadOp):
@@ -202,30 +203,13 @@ class _Proof:
             return found is not None and same_scalar(found, self.bound)
         if isinstance(op, tile.CmpIOp) and self._beyond(op):
             return True
-        if isinstance(op, scf.ForOp):
-            position = position_of(value, op.results)
-            return self._for(op, position)
-        if isinstance(op, scf.IfOp):
-            position = position_of(value, op.results)
-            return all(
-                self.uniform(end_of(r.block).operands[position]) for r in op.regions if r.blocks
-            )
         if isinstance(op, tile.SplatOp):
             return True
-        return is_elementwise(op) and all(self.uniform(v) for v in op.operands)
-
-    def _for(self, op: scf.ForOp, position: int) -> bool:
-        arg = op.body.block.args[position + 1]
-        self.known.setdefault(arg, True)
-        return self.uniform(op.iter_args[position]) and self.uniform(
-            end_of(op.body.block).operands[position]
+        return (
+            isinstance(op, Operation)
+            and is_elementwise(op)
+            and all(self.uniform(v) for v in op.operands)
         )
-
-    def _carried(self, value: SSAValue, block: Block) -> bool:
-        loop = block.parent_op()
-        if not isinstance(loop, scf.ForOp) or not self.group.is_ancestor(value.owner):
-            return False
-        return self._for(loop, position_of(value, block.args) - 1)
 
     def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
         """Return whether an access is masked off in dead lanes."""

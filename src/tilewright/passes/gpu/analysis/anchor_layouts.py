@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.ir.walk import closure
+from tilewright.ir.walk import closure, innermost_loop
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer_product_layout, scan_of_columns_layout
 from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
@@ -369,14 +369,8 @@ class AnchorLayouts:
 
 def _is_loop_variant(value: SSAValue, op: Operation) -> bool:
     """Whether the innermost loop around `op` computes or carries `value`."""
-    loop = op.parent_op()
-    while loop is not None and not isinstance(loop, scf.ForOp | scf.WhileOp):
-        loop = loop.parent_op()
-    owner = value.owner
-    inside = owner.parent_op()
-    while inside is not None and inside is not loop:
-        inside = inside.parent_op()
-    return inside is loop
+    loop = innermost_loop(op)
+    return loop is None or loop.is_ancestor(value.owner)
 
 
 # ---- layouts that operations prescribe ------------------------------------------------------------

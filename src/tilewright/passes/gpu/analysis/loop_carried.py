@@ -45,11 +45,6 @@ def is_in_loop(op: Operation, function: FuncOp) -> bool:
     return any(isinstance(above, scf.ForOp | scf.WhileOp) for above in inside)
 
 
-def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
-    """The loop around an operation that is nearest to it."""
-    return next((o for o in ancestors(op) if isinstance(o, scf.ForOp | scf.WhileOp)), None)
-
-
 class LoopCarriedScalars:
     """Further scalars that loops carry: `values` inside the innermost, until `finish` says the next."""
 
