@@ -49,7 +49,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import WRAPS, PtrType, element_of, shape_of
-from tilewright.passes.analysis.edit import rebuild
+from tilewright.passes.analysis.edit import end_of, rebuild
 from tilewright.passes.analysis.effects import defined_inside, erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.projection import Projector
@@ -59,7 +59,6 @@ from tilewright.passes.analysis.regions import (
     post_order,
     rebuild_for,
     replace,
-    terminator,
     without,
 )
 from tilewright.passes.base import Pass, functions_of
@@ -202,7 +201,7 @@ def _zeros(inits: Sequence[SSAValue], emitter: Emitter) -> list[SSAValue]:
 
 
 def _split_for(loop: scf.ForOp) -> bool:
-    last = terminator(loop.body)
+    last = end_of(loop.body.block)
     block = loop.body.block
     found: dict[int, list[_Move]] = {}
     for position, init in enumerate(loop.iter_args):
@@ -234,7 +233,7 @@ def _split_for(loop: scf.ForOp) -> bool:
 
 def _split_while(loop: scf.WhileOp) -> bool:
     before, after = loop.before_region.block, loop.after_region.block
-    condition, last = terminator(loop.before_region), terminator(loop.after_region)
+    condition, last = end_of(loop.before_region.block), end_of(loop.after_region.block)
     passed = condition.operands[1:]
     if len(passed) != len(loop.arguments):
         return False
@@ -273,7 +272,7 @@ def _split_while(loop: scf.WhileOp) -> bool:
 def _split_if(op: scf.IfOp) -> bool:
     if not op.results or not op.false_region.blocks:
         return False
-    ends = [terminator(op.true_region), terminator(op.false_region)]
+    ends = [end_of(op.true_region.block), end_of(op.false_region.block)]
     origins: dict[int, SSAValue] = {}
     moves: dict[int, tuple[list[_Move], list[_Move]]] = {}
     for position, result in enumerate(op.results):

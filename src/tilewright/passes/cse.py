@@ -34,8 +34,8 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Commutative
 
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure, is_terminator
-from tilewright.passes.analysis.regions import terminator
 from tilewright.passes.base import Pass
 from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
@@ -110,7 +110,7 @@ def _block(block: Block, known: Table) -> None:
 
 def _carries_initial_value(loop: scf.ForOp) -> bool:
     """Whether a loop carries a value that each iteration computes anew, equal to the one before the loop."""
-    carried = terminator(loop.body).operands
+    carried = end_of(loop.body.block).operands
     return any(value is init for value, init in zip(carried, loop.iter_args, strict=True))
 
 

@@ -62,7 +62,6 @@ from tilewright.ir.walk import closure, results_of_users
 from tilewright.passes.analysis.aliasing import (
     base_argument,
     has_distinct_lanes,
-    is_noalias,
     no_alias,
     same_addresses,
     same_scalar,
@@ -75,7 +74,7 @@ from tilewright.passes.analysis.effects import (
     is_terminator,
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.regions import post_order, rebuild_for, replace, terminator
+from tilewright.passes.analysis.regions import post_order, rebuild_for, replace
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 
@@ -120,7 +119,7 @@ class PromoteAccumulator(Pass):
             _same_tile(load, store)
             and all(not defined_inside(v, loop) for v in load.operands)
             and all(not defined_inside(v, loop) for v in store.operands if v is not store.value)
-            and _own_lanes(store, self.assume_noalias or _alone(store))
+            and bool(has_distinct_lanes(store, trust_strides=self.assume_noalias))
             and self._untouched(loop, load, store)
             and (not _has_dead_lanes(load) or _flows_to(load.result, store))
         )
@@ -151,43 +150,11 @@ def _same_tile(load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
         load.result.type == store.value.type
         and isinstance(tile.element_of(load.result), AnyFloat | IntegerType)
         and same_addresses(load, store)
-        and load.kinds == store.kinds
         and load.limited == store.limited
-        and all(
-            len(a) == len(b) and all(same_scalar(x, y) for x, y in zip(a, b, strict=True))
-            for a, b in (
-                (load.starts, store.starts),
-                (load.sizes, store.sizes),
-                (load.limits, store.limits),
-            )
-        )
+        and all(map(same_scalar, load.limits, store.limits))
         and load.mask is store.mask
         and "indexed" not in tile.view_kinds(load)
     )
-
-
-def _alone(store: tile.StoreViewOp) -> bool:
-    root = base_argument(store.base)
-    return root is not None and is_noalias(root)
-
-
-def _own_lanes(store: tile.StoreViewOp, noalias: bool) -> bool:
-    """Whether all lanes have distinct addresses: each stride exceeds the extent of the smaller ones."""
-    if "wrapped" in tile.view_kinds(store) and not noalias:
-        return False
-    reach = 0
-    steps = [
-        (constant_int(stride), extent)
-        for stride, extent in zip(store.strides, tile.shape_of(store.value), strict=True)
-        if extent > 1
-    ]
-    if any(stride is None for stride, _ in steps) and not noalias:
-        return False
-    for stride, extent in sorted((abs(s), e) for s, e in steps if s is not None):
-        if stride <= reach:
-            return False
-        reach += stride * (extent - 1)
-    return True
 
 
 def _has_dead_lanes(load: tile.LoadViewOp) -> bool:
@@ -213,7 +180,7 @@ def _rewrite(loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) ->
     """Emit one load before the loop and one store after it."""
     runs = _runs(loop)
     start = _loaded(load, runs, loop)
-    block, last = loop.body.block, terminator(loop.body)
+    block, last = loop.body.block, end_of(loop.body.block)
     carried = block.insert_arg(load.result.type, len(block.args))
     carried.name_hint = load.result.name_hint
     value = carried if store.value is load.result else store.value

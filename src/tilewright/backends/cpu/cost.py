@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.classify import is_virtual
-from tilewright.passes.cpu.analysis.hazards import constant_of
 
 #: per lane; memory as if in the second-level cache, which small grids are about
 _ACCESS_NS, _STEP_NS, _MATH_NS, _FLOP_NS = 0.03, 0.01, 0.15, 0.005
@@ -29,7 +29,7 @@ def _block(block: Block) -> float:
 
 def _op(op: Operation) -> float:
     if isinstance(op, scf.ForOp):
-        first, end, step = (constant_of(v) for v in (op.lb, op.ub, op.step))
+        first, end, step = (constant_int(v) for v in (op.lb, op.ub, op.step))
         if first is None or end is None or not step:
             trips = _UNKNOWN_TRIPS
         else:

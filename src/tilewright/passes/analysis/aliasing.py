@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.emit import constant_int
 
 View = tile.LoadViewOp | tile.StoreViewOp
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -95,10 +96,10 @@ def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> boo
     sizes = iter(access.sizes)
     dims = zip(tile.view_kinds(access), access.strides, _extents(access), strict=True)
     for kind, stride, extent in dims:
-        size = constant_of(next(sizes)) if kind == "wrapped" else extent
+        size = constant_int(next(sizes)) if kind == "wrapped" else extent
         if extent == 1:
             continue
-        step = constant_of(stride)
+        step = constant_int(stride)
         if kind == "indexed" or size is None or size < extent:
             known = False  # one index may stand in two lanes
         elif step is not None:
@@ -151,13 +152,3 @@ def _same_work(p: Operation, q: Operation) -> bool:
         and p.properties == q.properties
         and p.attributes == q.attributes
     )
-
-
-def constant_of(value: SSAValue) -> int | None:
-    """The integer a scalar is known to be, or None."""
-    op = value.owner
-    if isinstance(op, Operation) and op.name == "arith.constant":
-        attr = op.properties["value"]
-        if isinstance(attr, IntegerAttr):
-            return attr.value.data
-    return None

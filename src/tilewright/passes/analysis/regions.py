@@ -8,19 +8,11 @@ from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from tilewright.passes.analysis.edit import rebuild
+from tilewright.passes.analysis.edit import end_of, rebuild
 from tilewright.passes.analysis.effects import has_effect
 
 NO_UNROLL = "tile.no_unroll"
 """Attribute of an `scf.for`: a pass has chosen how many copies of its body there are."""
-
-
-def terminator(region: Region) -> Operation:
-    """The last operation of a single-block region."""
-    last = region.block.last_op
-    if last is None:
-        raise ValueError("a block without terminator")
-    return last
 
 
 def post_order(function: FuncOp) -> list[Operation]:
@@ -81,7 +73,7 @@ def remove_carried(loop: scf.ForOp, values: dict[int, SSAValue]) -> scf.ForOp:
 
     Inside and after the loop they are replaced by `values[position]`, which is defined before it.
     """
-    block, last = loop.body.block, terminator(loop.body)
+    block, last = loop.body.block, end_of(loop.body.block)
     places = list(values)
     for position, value in values.items():
         block.args[position + 1].replace_all_uses_with(value)
@@ -95,7 +87,7 @@ def remove_carried(loop: scf.ForOp, values: dict[int, SSAValue]) -> scf.ForOp:
 
 def unused_carried(loop: scf.ForOp) -> list[int]:
     """Positions of carried values that only serve to compute themselves."""
-    block, last = loop.body.block, terminator(loop.body)
+    block, last = loop.body.block, end_of(loop.body.block)
     dead = {p for p, result in enumerate(loop.results) if result.first_use is None}
     if not dead:
         return []

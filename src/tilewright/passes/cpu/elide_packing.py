@@ -30,10 +30,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.aliasing import constant_of
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
 from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
@@ -117,7 +116,7 @@ def _matches_packed_layout(value: SSAValue, layout: BufferLayout, dot: cpu.DotOp
         return False
     if any(kind != "strided" for kind in tile.view_kinds(load)):
         return False
-    strides = [constant_of(stride) for stride in load.strides]
+    strides = [constant_int(stride) for stride in load.strides]
     digits: Digits = []
     for extent, stride in zip(tile.shape_of(load.result), strides, strict=True):
         if extent > 1:

@@ -29,6 +29,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.ir.walk import closure
+from tilewright.passes.analysis.aliasing import has_distinct_lanes
 from tilewright.passes.analysis.edit import (
     backward_slice,
     block_of,
@@ -44,7 +45,6 @@ from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_e
 from tilewright.passes.cpu.analysis.hazards import (
     UNKNOWN,
     accesses_within,
-    constant_of,
     is_bounded,
     relation,
 )
@@ -75,7 +75,7 @@ def _park(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> None:
     store = _only_store(second)
     if store is None or not _quiet_between(first, second) or _touches_memory(second, store):
         return
-    if first.extents != second.extents or not _one_address_a_lane(store):
+    if first.extents != second.extents or not has_distinct_lanes(store):
         return
     if any(isinstance(op, WRITES) for op in first.body.block.walk()) or _races(first, store):
         return
@@ -97,19 +97,6 @@ def _only_store(group: cpu.FusionGroupOp) -> tile.StoreViewOp | None:
     store = writes[0]
     plain = is_bounded(store) and store.mask is None and store.parent is group.body.block
     return store if plain and tile.shape_of(store.value) == group.extents else None
-
-
-def _one_address_a_lane(store: tile.StoreViewOp) -> bool:
-    """Whether no two lanes of a store are one address (a stride of 0, rows that overlap)."""
-    reach = 0
-    steps = zip(map(constant_of, store.strides), tile.shape_of(store.value), strict=True)
-    for stride, extent in sorted(
-        ((abs(s or 0), e) for s, e in steps if e > 1), key=lambda step: step[0]
-    ):
-        if stride <= reach:
-            return False
-        reach += stride * (extent - 1)
-    return True
 
 
 def _touches_memory(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:

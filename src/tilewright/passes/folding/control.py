@@ -6,14 +6,13 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import rebuild
+from tilewright.passes.analysis.edit import end_of, rebuild
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import (
     kept_results,
     remove_carried,
     replace,
-    terminator,
     unused_carried,
     without,
 )
@@ -37,7 +36,7 @@ def inline(region: Region, op: Operation, arguments: list[SSAValue]) -> list[SSA
     block = region.block
     for argument, value in zip(block.args, arguments, strict=True):
         argument.replace_all_uses_with(value)
-    last = terminator(region)
+    last = end_of(region.block)
     results = list(last.operands)
     block.erase_op(last)
     target = op.parent
@@ -71,7 +70,7 @@ def _same_results(op: scf.IfOp) -> bool:
         return False
     changed = False
     pairs = zip(
-        terminator(op.true_region).operands, terminator(op.false_region).operands, strict=True
+        end_of(op.true_region.block).operands, end_of(op.false_region.block).operands, strict=True
     )
     for result, (lhs, rhs) in zip(op.results, pairs, strict=True):
         if result.first_use is None:
@@ -90,7 +89,7 @@ def _unused_results(op: scf.IfOp) -> bool:
     if not unused or not op.false_region.blocks:
         return False
     for region in op.regions:
-        last = terminator(region)
+        last = end_of(region.block)
         last.operands = without(list(last.operands), unused)
     types = [v.type for v in without(list(op.results), unused)]
     new = rebuild(op, [op.cond], types)
@@ -119,7 +118,7 @@ def _never(op: scf.ForOp) -> bool:
 
 def prune_carried(loop: scf.ForOp) -> scf.ForOp:
     """`loop` without carried values that stay what they were, or that only compute themselves."""
-    last = terminator(loop.body)
+    last = end_of(loop.body.block)
     arguments = loop.body.block.args[1:]
     fixed = {
         position: init

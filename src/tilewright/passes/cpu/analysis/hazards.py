@@ -10,13 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.aliasing import (
-    constant_of,
-    has_distinct_lanes,
-    no_alias,
-    same_addresses,
-    same_scalar,
-)
+from tilewright.passes.analysis.aliasing import no_alias, same_addresses
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 
 SAME, DISJOINT, GUARD, UNKNOWN = "same", "disjoint", "guard", "unknown"
@@ -59,6 +53,5 @@ def _pointer(access: Operation) -> SSAValue:
 
 
 __all__ = [
-    "DISJOINT", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "has_distinct_lanes",
-    "is_bounded", "relation", "same_addresses", "same_scalar", "writes_memory",
+    "DISJOINT", "GUARD", "SAME", "UNKNOWN", "accesses_within", "is_bounded", "relation", "writes_memory",
 ]  # fmt: skip

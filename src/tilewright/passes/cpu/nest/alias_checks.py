@@ -11,17 +11,15 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.passes.analysis.aliasing import has_distinct_lanes, same_addresses, same_scalar
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.analysis.hazards import (
     DISJOINT,
     SAME,
     UNKNOWN,
     accesses_within,
-    constant_of,
-    has_distinct_lanes,
     relation,
-    same_addresses,
-    same_scalar,
 )
 from tilewright.passes.cpu.analysis.lanes import moved_loads
 from tilewright.passes.cpu.nest.emit import Emitter, Index
@@ -120,10 +118,10 @@ def _rows_alternate(
     """
     shape = tile.shape_of(_accessed(access))
     dims = [d for d, extent in enumerate(shape) if extent > 1]
-    strides = [constant_of(access.strides[d]) for d in dims]
+    strides = [constant_int(access.strides[d]) for d in dims]
     if len(dims) != 2 or strides[1] != 1 or not _comparable(access, store):
         return False
-    if [constant_of(store.strides[d]) for d in dims] != strides:
+    if [constant_int(store.strides[d]) for d in dims] != strides:
         return False
     size = element_bytes(_element(access))
     row, step = shape[dims[1]] * size, (strides[0] or 0) * size
@@ -156,7 +154,7 @@ def _distinct_lanes(emit: Emitter, access: View) -> bool | SSAValue:
         last: Index = extent - 1
         if d in limits:
             last = emit.minus(emit.smallest(limits[d], extent), 1)
-        number = constant_of(access.strides[d])
+        number = constant_int(access.strides[d])
         stride: Index = access.strides[d] if number is None else abs(number)
         if number is None:
             stride = emit.largest(stride, emit.minus(0, stride))
@@ -188,7 +186,7 @@ def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
         last: Index = extent - 1
         if d in limits:
             last = emit.minus(emit.smallest(limits[d], extent), 1)
-        known = constant_of(access.strides[d])
+        known = constant_int(access.strides[d])
         stride: Index = access.strides[d] if known is None else known
         reach = emit.times(last, stride)
         if isinstance(stride, int) and stride >= 0:

@@ -12,9 +12,9 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
-from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
@@ -76,7 +76,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
     for op in (o for m in members for o in m.walk()):
         if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
             for d, stride in enumerate(op.strides):
-                if len(op.strides) == len(extents) and constant_of(stride) == 1:
+                if len(op.strides) == len(extents) and constant_int(stride) == 1:
                     scores[d] += 1
         elif isinstance(op, cpu.ReadOp | cpu.WriteOp):
             shape = tile.shape_of(tile_of(op.buffer))

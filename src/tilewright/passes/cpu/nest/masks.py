@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 
@@ -44,7 +44,7 @@ def view_mask(body: Body, op: tile.LoadViewOp | tile.StoreViewOp, at: Coordinate
         if (limit, d) in body.facts.full:
             continue
         bound = body.scalar(limit)
-        known = constant_of(bound)
+        known = constant_int(bound)
         bound_index: Index = bound if known is None else known
         c = at[d]
         if c.lanes > 1:

@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.remarks import no_contiguous_dim, report_missed
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
-from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
 from tilewright.passes.cpu.nest import streaming
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
@@ -55,7 +55,7 @@ def view_address(body: Body, op: View, at: Coordinates) -> Address:
     for d, kind in enumerate(tile.view_kinds(op)):
         c = at[d]
         stride_value = body.scalar(op.strides[d])
-        known = constant_of(stride_value)
+        known = constant_int(stride_value)
         stride: Index = stride_value if known is None else known
         if kind == "strided":
             offset = emit.plus(offset, emit.times(c.base, stride))

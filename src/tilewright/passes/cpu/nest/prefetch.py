@@ -17,9 +17,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_bytes, layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
-from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import DotPlan
 from tilewright.passes.cpu.nest.emit import Emitter
 
@@ -74,7 +74,7 @@ def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]
     if len(shape) != 2:  # a vector that the group broadcasts to the operand's rows
         return None
     kinds = tile.view_kinds(load)
-    contiguous = next((d for d in (1, 0) if constant_of(load.strides[d]) == 1), None)
+    contiguous = next((d for d in (1, 0) if constant_int(load.strides[d]) == 1), None)
     if contiguous is None or "indexed" in kinds:
         return None
     size = element_bytes(tile.element_of(load.result))

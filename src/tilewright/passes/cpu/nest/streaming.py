@@ -16,7 +16,8 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.ir.walk import closure, sources
-from tilewright.passes.cpu.analysis.hazards import constant_of, same_scalar
+from tilewright.passes.analysis.aliasing import same_scalar
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.nest.emit import Emitter
 from tilewright.targets import TargetInfo
 
@@ -84,7 +85,7 @@ def _is_row(op: tile.LoadViewOp | tile.StoreViewOp, extents: tuple[int, ...]) ->
     if tuple(shape) != tuple(extents) or any(kind.data != "strided" for kind in op.kinds):
         return False
     (dim,) = (d for d, extent in enumerate(shape) if extent > 1)
-    return constant_of(op.strides[dim]) == 1
+    return constant_int(op.strides[dim]) == 1
 
 
 def _bytes(op: tile.LoadViewOp | tile.StoreViewOp) -> int:

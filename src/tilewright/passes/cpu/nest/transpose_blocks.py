@@ -14,9 +14,9 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import is_elementwise, is_virtual
-from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.targets import TargetInfo
 
 _LEAST = 4
@@ -30,7 +30,7 @@ def is_column_contiguous(op: Operation, extents: tuple[int, ...]) -> TypeGuard[t
     if isinstance(element, IntegerType) and element.width.data == 1:
         return False
     plain = all(kind == "strided" for kind in tile.view_kinds(op)) and op.mask is None
-    down, across = (constant_of(stride) for stride in op.strides)
+    down, across = (constant_int(stride) for stride in op.strides)
     return plain and down == 1 and across not in (0, 1)
 
 
@@ -65,7 +65,7 @@ def _goes_by_rows(op: Operation, extents: tuple[int, ...]) -> bool:
         return tile.shape_of(tile_of(op.buffer)) == extents
     if isinstance(op, tile.StoreViewOp):
         strided = all(kind == "strided" for kind in tile.view_kinds(op))
-        return strided and len(op.strides) == 2 and constant_of(op.strides[1]) == 1
+        return strided and len(op.strides) == 2 and constant_int(op.strides[1]) == 1
     if op.regions:
         return False
     if isinstance(op, tile.LoadViewOp | cpu.ReadOp):
