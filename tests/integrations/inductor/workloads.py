@@ -1,7 +1,8 @@
 """Functions to compile, by name: `(function, shapes of its arguments, options)`.
 
 Options: `grad` compares gradients as well; `dynamic` compiles for any sizes; `half` allows for results of 16 bits;
-`tuned` takes templates for products; `quick` is for every run of the tests.
+`tuned` takes templates for products; `whole` allows for no breaks of the graph, without which `scan` has no gradient;
+`quick` is for every run of the tests.
 Run as a program it compiles those that are named, each compared with eager mode, and prints a line of JSON for each.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 from torch.nn.attention import flex_attention as flex_module
 
@@ -56,6 +58,10 @@ add("complex_copies", (4, 6), options="quick")(
         ).real,
     )
 )
+add("scan", (5,), (20, 5), options="quick grad whole")(
+    lambda start, x: scan(lambda sum_, row: (sum_ * 0.9 + row, (sum_ + row).sin()), start, x, dim=0)
+)
+add("without_dimensions", (), (4, 6), options="quick grad")(lambda s, x: (x * s + s.exp(), s * 2))
 add("broadcast", (8, 1, 16), (4, 16))(lambda x, y: x + y)
 add("transpose", (40, 70), options="quick")(lambda x: (x.t() * 2).contiguous())
 add("permute", (6, 10, 14))(lambda x: x.permute(2, 0, 1).contiguous() + 1)
@@ -344,7 +350,10 @@ def compare(name: str) -> None:
     grad = "grad" in options
     dynamic = True if "dynamic" in options else None
     compiled = torch.compile(
-        function, dynamic=dynamic, options=TUNED if "tuned" in options else None
+        function,
+        dynamic=dynamic,
+        fullgraph="whole" in options,
+        options=TUNED if "tuned" in options else None,
     )
     found = results(compiled, given, grad)
     eager = results(function, given, grad)

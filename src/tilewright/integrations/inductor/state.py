@@ -20,6 +20,7 @@ from tilewright.integrations.inductor import (
     names,
     settings,
     shifts,
+    single_elements,
     tiling,
     torch_caches,
     user_kernels,
@@ -34,7 +35,7 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 NAMES_ONLY = "names"
 
 _CHANGING = (
-    choices, complex_copies, features, masks, matmul, shifts, tiling, user_kernels, workers,
+    choices, complex_copies, features, masks, matmul, shifts, single_elements, tiling, user_kernels, workers,
 )  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
