@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,23 @@ def test_caches_tell_the_kernels_apart():
 def test_a_name_that_is_no_parameter():
     with pytest.raises(KernelTypeError, match="noalias names 'y', which is not a parameter"):
         tw.jit(noalias=("y",))(sum_rows)
+
+
+@tw.jit(noalias=["arrays.out"])
+def sum_rows_of_tuple(arrays, rows, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    for row in range(rows):
+        total = tl.load(arrays.out + lanes) + tl.load(arrays.x + row * BLOCK + lanes)
+        tl.store(arrays.out + lanes, total)
+
+
+class Arrays(NamedTuple):
+    x: Any
+    out: Any
+
+
+def test_a_pointer_in_a_tuple():
+    x, out = np.arange(7 * 64, dtype=np.float32).reshape(7, 64), np.ones(64, np.float32)
+    compiled = sum_rows_of_tuple[(1,)](Arrays(x, out), 7, BLOCK=64)
+    assert "iter_args" in compiled.asm["cpu"]
+    np.testing.assert_allclose(out, 1 + x.sum(0))

@@ -39,7 +39,7 @@ class EagerRun:
         self.memory = Memory(checks)
         self.context = EagerContext((x, y, z), self.memory)
         self.builder = EagerBuilder(self.context, checks, self.call)
-        self.semantics = Semantics(self.builder, debug=True)
+        self.semantics = Semantics(self.builder, debug=True, any_extents=kernel.any_extents)
         self._functions: dict[KernelFunction, FunctionType] = {}
         self._names = {**python_names(), **HELPERS}
 

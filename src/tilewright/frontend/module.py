@@ -51,6 +51,7 @@ class _Compilation(KernelBuilder):
             call_on_lanes=self.call_on_lanes,
             debug=debug,
             dot_precision=fn.dot_precision if target_info.is_cuda() else "ieee",
+            any_extents=fn.any_extents,
         )
         self.debug = debug
         self.frame = Frame(fn, None)

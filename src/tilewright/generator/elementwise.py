@@ -16,6 +16,7 @@ from tilewright.interpreter.registry import names
 from tilewright.ir.context import op_class
 from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
+from tilewright.language.builtin import active_semantics
 
 _INTEGER_PREDICATES = (
     "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge",
@@ -37,11 +38,14 @@ class Simple:
 class ElementwiseBody:
     """A body that has no name, as a function of tiles: `arguments[0]` is the result so far.
 
-    Equal texts are equal functions.
+    Equal texts are equal functions. Kernels call it as a function that runs at compile time (`tl.core.extern`).
     """
 
+    __tl_extern__ = True
+
     def __init__(self, block: Block, arguments: tuple[int, ...], name: str) -> None:
-        self.block, self.arguments, self.name = block, arguments, name
+        self.block, self.arguments = block, arguments
+        self.name = self.__name__ = name
         self.text = str(block.parent_op())
         self.location = location_of(block.first_op) if block.first_op is not None else None
 
@@ -59,37 +63,38 @@ class ElementwiseBody:
         captured = [str(op) for op in _captured(self.block)]
         return hashlib.sha256("\n".join([self.text, *captured]).encode()).hexdigest()
 
-    def emit(self, tracer: Any, values: list[Any]) -> Any:
+    def __call__(self, *values: Any) -> Any:
         """The body on tiles: `values` for `arguments`, all of the shape of the first."""
+        semantics = active_semantics.get()
         shape = values[0].shape
         known: dict[SSAValue, SSAValue] = {}
         for position, value in zip(self.arguments, values, strict=True):
             argument = self.block.args[position]
             kind = language_type(argument.type)
-            tile = tracer.semantics.broadcast_shape(value, shape)
-            known[argument] = tracer.semantics.convert(tile, kind).handle
+            tile = semantics.broadcast_shape(value, shape)
+            known[argument] = semantics.convert(tile, kind).handle
         for op in self.block.ops:
             if op.name == "linalg.yield":
                 kind = language_type(op.operands[0].type)
-                handle = _lookup(op.operands[0], known, tracer, shape)
-                return tracer.tensor(handle, kind.with_shape(shape))
-            operands = [_lookup(v, known, tracer, shape) for v in op.operands]
-            known[op.results[0]] = _lane_wise(op, operands, tracer, shape)
+                handle = _lookup(op.operands[0], known, semantics.builder, shape)
+                return semantics.tensor(handle, kind.with_shape(shape))
+            operands = [_lookup(v, known, semantics.builder, shape) for v in op.operands]
+            known[op.results[0]] = _lane_wise(op, operands, semantics.builder, shape)
         raise CompilationError("a body yields nothing", location=self.location)
 
 
-def _lookup(value: SSAValue, known: dict[SSAValue, SSAValue], tracer: Any, shape: Any) -> SSAValue:
+def _lookup(value: SSAValue, known: dict[SSAValue, SSAValue], builder: Any, shape: Any) -> SSAValue:
     """The tile for a value of the body; constants are made where they are first used."""
     if value not in known:
         constant = value.owner
         assert isinstance(constant, arith.ConstantOp)  # `check_body` has seen to it
-        scalar = tracer.builder.insert(constant.clone()).results[0]
+        scalar = builder.insert(constant.clone()).results[0]
         kind = TensorType(value.type, list(shape))
-        known[value] = _make(tracer, "tile.splat", [scalar], kind, {})
+        known[value] = _make(builder, "tile.splat", [scalar], kind, {})
     return known[value]
 
 
-def _lane_wise(op: Operation, operands: list[SSAValue], tracer: Any, shape: Any) -> SSAValue:
+def _lane_wise(op: Operation, operands: list[SSAValue], builder: Any, shape: Any) -> SSAValue:
     kind = TensorType(op.results[0].type, list(shape))
     properties = dict(op.properties)
     name = op.name
@@ -101,14 +106,16 @@ def _lane_wise(op: Operation, operands: list[SSAValue], tracer: Any, shape: Any)
     elif name == "arith.select":
         name = "tile.select"
     elif name == "arith.constant":
-        scalar = tracer.builder.insert(op.clone()).results[0]
-        return _make(tracer, "tile.splat", [scalar], kind, {})
-    return _make(tracer, name, operands, kind, properties)
+        scalar = builder.insert(op.clone()).results[0]
+        return _make(builder, "tile.splat", [scalar], kind, {})
+    return _make(builder, name, operands, kind, properties)
 
 
-def _make(tracer: Any, name: str, operands: list[SSAValue], kind: Any, properties: Any) -> SSAValue:
+def _make(
+    builder: Any, name: str, operands: list[SSAValue], kind: Any, properties: Any
+) -> SSAValue:
     op = op_class(name).create(operands=operands, result_types=[kind], properties=properties)
-    return tracer.builder.insert(op).results[0]
+    return builder.insert(op).results[0]
 
 
 def _captured(block: Block) -> list[Operation]:

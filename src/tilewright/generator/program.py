@@ -8,21 +8,23 @@ one compilation serves many shapes. With `split_k` there are two programs: "part
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import dtypes
-from tilewright.dtypes import dtype
-from tilewright.errors import LaunchError, SourceLocation
-from tilewright.generator.body import Body
+from tilewright import dtypes, frontend
+from tilewright.dtypes import constexpr, dtype
+from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import Contraction, Operand
-from tilewright.generator.packing import Packing
-from tilewright.generator.tracing import Tracer
+from tilewright.generator.contraction import COLUMN, Contraction, Operand
+from tilewright.generator.kernel import PARTIAL, TOTAL, matmul
+from tilewright.generator.packing import pack
+from tilewright.language.kernel_function import KernelFunction
 
-WHOLE, PARTIAL, TOTAL = "whole", "partial", "total"
+WHOLE = "whole"
 PACK_A, PACK_B = "pack_a", "pack_b"
 PACKING = {PACK_A: "a", PACK_B: "b"}
 POINTER, INTEGER, NUMBER = "pointer", "integer", "number"
@@ -181,11 +183,61 @@ class Program:
             programs = min(programs, max(1, cores))
         return (programs, self.config.split_k) if self.part == PARTIAL else (programs,)
 
+    # ---- what kernels read --------------------------------------------------------------------
+
+    @functools.cached_property
+    def arguments(self) -> Any:
+        """The named tuple of its arguments."""
+        make: Any = namedtuple  # noqa: PYI024 - its fields are not known before
+        return make("Arguments", [p.name for p in self.parameters])
+
+    def axes(self, name: str) -> str:
+        """Axes of a matrix, or of a tensor of the epilogue."""
+        return "".join(AXES.get(name, "mn"))
+
+    def varies(self, name: str) -> tuple[bool, ...]:
+        """Batch axes along which a matrix, or a tensor of the epilogue, has elements."""
+        c = self.contraction
+        return c.extras[int(name[1:])].batch if name[0] == "x" else dict(c.matrices)[name].batch
+
+    def divisor(self, name: str) -> int:
+        """The known divisor of an integer argument (`Contraction.size_divisors`)."""
+        return dict(self.contraction.size_divisors).get(name, 1)
+
+    def is_64bit(self, name: str) -> bool:
+        """Whether an argument is converted to i64: a stride between matrices always, an extent where a multiple of the
+        tile may exceed 32 bits."""
+        return re.search(r"_b\d+$", name) is not None or (
+            self.contraction.indices_64bit and name in ("M", "N", "K")
+        )
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a program loops over tiles."""
+        return self.config.persistent and self.part == WHOLE
+
+    @property
+    def group_m(self) -> int:
+        """Rows of tiles in a group of consecutive programs."""
+        return 1 if self.part == TOTAL else self.config.group_m
+
+    @property
+    def packed_bits(self) -> dtype:
+        """Unsigned integers of the size of packed elements."""
+        return _BITS[self.packed.itemsize]
+
+    def _lies_in_words(self, divisibility: Mapping[str, int]) -> bool:
+        """Whether rows of B that are interleaved lie side by side in memory, all of them in whole words."""
+        b = self.contraction.b
+        if self.part != PACK_B or b.order != COLUMN or b.dtype != self.packed:
+            return False
+        strides = ["b_n", *(f"b_b{i}" for i, own in enumerate(b.batch) if own)]
+        return all(divisibility.get(name, 1) % 16 == 0 for name in ("b", "K", *strides))
+
     def build(
         self,
         signature: Mapping[str, Any],
         divisibility: Mapping[str, int] | None = None,
-        place: SourceLocation | None = None,
         name: str | None = None,
     ) -> Any:
         """A module of tile IR with one function.
@@ -194,19 +246,51 @@ class Program:
             signature: for each parameter a `dtype`, a `pointer_type`, or a `constexpr` whose value is
                 compiled in.
             divisibility: known divisors of pointers and integers.
-            place: source location for errors and operations.
 
         Raises CompilationError for an invalid epilogue function.
         """
-        tracer = Tracer(place or SourceLocation(__file__, 1, function=self.name))
-        values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
-        kind = Packing if self.part in PACKING else Body
-        kind(self, tracer, values, divisibility or {}).emit()
-        return tracer.module(name or self.name, divisibility or {}, self.noalias_pointers)
+        divisors = divisibility or {}
+        types = self.arguments(*[signature[p.name] for p in self.parameters])
+        given: dict[str, Any] = {"args": types, "d": constexpr(self)}
+        if self.part in PACKING:
+            given["in_words"] = constexpr(self._lies_in_words(divisors))
+        kernel = _kernel(pack if self.part in PACKING else matmul, self.noalias_pointers)
+        named = {f"args.{key}": value for key, value in divisors.items()}
+        module = frontend.build(kernel, given, named, name=name or self.name).module
+        self._mark_arguments(module)
+        return module
+
+    def _mark_arguments(self, module: Any) -> None:
+        """Name the arguments of a module's function as the program's parameters, not as fields of a tuple; their products
+        with known divisors do not wrap, because the launcher has divided them."""
+        # deferred: a kernel on disk needs no xDSL
+        from xdsl.dialects.arith import MuliOp  # noqa: PLC0415
+        from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr  # noqa: PLC0415
+
+        from tilewright.interpreter.offsets import NO_WRAP  # noqa: PLC0415
+
+        function = module.body.block.first_op
+        found = []
+        for value, entry in zip(function.body.block.args, function.arg_attrs.data, strict=True):
+            name = value.name_hint = entry.data["tile.name"].data.removeprefix("args.")
+            found.append(DictionaryAttr({**entry.data, "tile.name": StringAttr(name)}))
+            for use in value.uses if self.divisor(name) > 1 else ():
+                if isinstance(use.operation, MuliOp):
+                    use.operation.properties["overflowFlags"] = NO_WRAP
+        function.properties["arg_attrs"] = ArrayAttr(found)
 
 
-#: integers by their bytes
+@functools.cache
+def _kernel(function: Any, noalias: tuple[str, ...]) -> KernelFunction:
+    """The kernel that promises that these arguments do not alias."""
+    return KernelFunction(
+        function, noalias=tuple(f"args.{name}" for name in noalias), any_extents=True
+    )
+
+
+#: integers, and unsigned integers, by their bytes
 _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+_BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32}
 #: axes of each matrix, in the order of its strides
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 

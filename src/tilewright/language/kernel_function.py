@@ -85,8 +85,10 @@ class KernelFunction:
         do_not_specialize: tuple[str | int, ...] = (),
         noinline: bool = False,
         noalias: tuple[str, ...] = (),
+        any_extents: bool = False,
     ) -> None:
         self.fn = fn
+        self.any_extents = any_extents
         self._lines = captured_lines(fn)
         self.noinline = noinline
         self.do_not_specialize = tuple(do_not_specialize)
@@ -98,7 +100,7 @@ class KernelFunction:
         self.arg_names = [p.name for p in self.params]
         self.noalias = tuple(noalias)
         for name in self.noalias:
-            if name not in self.arg_names:
+            if name.partition(".")[0] not in self.arg_names:
                 raise KernelTypeError(
                     f"noalias names '{name}', which is not a parameter of {fn.__name__}",
                     help=f"the parameters are {', '.join(self.arg_names)}",

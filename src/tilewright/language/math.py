@@ -92,6 +92,14 @@ def mul_sigmoid(x: Any, y: Any) -> Any:
 
 
 @builtin()
+def div_1p_exp2(x: Any, y: Any) -> Any:
+    """`x / (1 + 2 ** y)`, for which a GPU computes one reciprocal for two elements of fp32 (as `mul_sigmoid`).
+
+    It is `x * sigmoid(-y * ln 2)` without the multiplication, for functions whose polynomial absorbs it.
+    """
+
+
+@builtin()
 def softmax(x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False) -> Any:
     """exp(x - max) / sum along `dim` (default 0), in the shape of `x`; fp32 for narrower floats."""
 

@@ -72,8 +72,9 @@ class JITFunction(KernelFunction, KernelInterface):
         repr: Callable[[Any], str] | None = None,
         launch_metadata: Callable[..., Any] | None = None,
         noalias: Sequence[str] = (),
+        any_extents: bool = False,
     ) -> None:
-        super().__init__(fn, tuple(do_not_specialize or ()), noinline, tuple(noalias))
+        super().__init__(fn, tuple(do_not_specialize or ()), noinline, tuple(noalias), any_extents)
         self.version = version
         self.do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
         self.debug = debug
@@ -330,6 +331,8 @@ class JITFunction(KernelFunction, KernelInterface):
         text = f"{self.version}|{self.dependencies.digest}|{self.do_not_specialize}"
         if self.noalias:
             text += f"|noalias {self.noalias}"
+        if self.any_extents:
+            text += "|any extents"
         if self.dot_precision != "ieee":
             text += f"|{self.dot_precision}"
         return hashlib.sha256(text.encode()).hexdigest()
@@ -390,6 +393,7 @@ def jit(
     debug: bool | None = None,
     noinline: bool = False,
     noalias: Sequence[str] = (),
+    any_extents: bool = False,
 ) -> Callable[[Callable[..., Any]], JITFunction]: ...
 def jit(fn: Any = None, **options: Any) -> Any:
     """Turn a Python function into a kernel, or into a function that kernels call.
@@ -403,7 +407,11 @@ def jit(fn: Any = None, **options: Any) -> Any:
         debug: keep `tl.device_assert`.
         noinline: accepted; functions are inlined.
         noalias: names of pointer parameters that the caller promises not to alias: no other argument reaches the
-            memory that the kernel accesses through them, and lanes of one access have distinct addresses.
+            memory that the kernel accesses through them, and lanes of one access have distinct addresses. A pointer
+            in a tuple is `tuple.field`.
+        any_extents: tiles may have extents that are not powers of two. The interpreter and the CPU take any; a GPU
+            those that its layouts divide evenly (of `tl.dot` on sm_90a: three times a power of two, and columns in
+            multiples of 16 from 64 on) and reports others.
     """
 
     def decorate(function: Any) -> JITFunction:

@@ -31,9 +31,11 @@ class SemanticsBase:
         | None = None,
         debug: bool = False,
         dot_precision: str = "ieee",
+        any_extents: bool = False,
     ) -> None:
         self.builder = builder
         self.debug = debug
+        self.any_extents = any_extents
         self.dot_precision = dot_precision
         self._call = call
         self._call_on_lanes = call_on_lanes
@@ -224,10 +226,14 @@ class SemanticsBase:
             )
 
     def shape_argument(self, shape: Any, what: str) -> tuple[int, ...]:
-        """A checked tile shape: positive constant extents, each a power of two."""
+        """A checked tile shape: positive constant extents, each a power of two unless `any_extents`."""
         extents = self.known_ints(shape, f"{what}: shape")
         for extent in extents:
-            if extent <= 0 or extent & (extent - 1):
+            if extent <= 0:
+                raise KernelTypeError(
+                    f"{what}: extent {extent} of shape {list(extents)} is not positive"
+                )
+            if extent & (extent - 1) and not self.any_extents:
                 raise KernelTypeError(
                     f"{what}: extent {extent} of shape {list(extents)} is not a power of two",
                     help="round it up with triton.next_power_of_2 and mask the rest",

@@ -171,9 +171,15 @@ class Mathematics(Linalg):
         """`x * sigmoid(y)`."""
         a, b = self._float_arguments((x, y), "tl.math.mul_sigmoid")
         power = self.unary("-", self._in_wide(b))
-        return self.convert(self.divided_by_1_plus(self._in_wide(a), power, "exp"), a.dtype)
+        return self.convert(self._divided_by_1_plus(self._in_wide(a), power, "exp"), a.dtype)
 
-    def divided_by_1_plus(self, x: TensorValue, power: TensorValue, function: str) -> TensorValue:
+    def div_1p_exp2(self, x: Any, y: Any) -> TensorValue:
+        """`x / (1 + 2 ** y)`."""
+        a, b = self._float_arguments((x, y), "tl.math.div_1p_exp2")
+        quotient = self._divided_by_1_plus(self._in_wide(a), self._in_wide(b), "exp2")
+        return self.convert(quotient, a.dtype)
+
+    def _divided_by_1_plus(self, x: TensorValue, power: TensorValue, function: str) -> TensorValue:
         """`x / (1 + function(power))` of fp32 or fp64, with `function` "exp" or "exp2"."""
         if x.dtype.is_fp64():
             decay = self.float_function(function, (power,), function)

@@ -33,7 +33,7 @@ class Program(Arithmetic):
         extent = high - low
         if extent <= 0:
             raise KernelTypeError(f"tl.arange({low}, {high}): end must be greater than start")
-        if extent & (extent - 1):
+        if extent & (extent - 1) and not self.any_extents:
             rounded = 1 << extent.bit_length()
             raise KernelTypeError(
                 f"tl.arange({low}, {high}): length {extent} is not a power of two",
