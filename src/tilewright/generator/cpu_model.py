@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tilewright.generator.hardware_rates import cpu_rates
-from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
+from tilewright.generator.workload import SIZES, Estimate, Tiling, Workload
 from tilewright.targets import TargetInfo
 
 _Sizes: TypeAlias = tuple[int, ...]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.model import Workload
+from tilewright.generator.workload import Workload
 from tilewright.targets import TargetInfo
 
 _FOLDER = Path(__file__).with_name("tuned")

@@ -1,4 +1,4 @@
-"""A matmul as far as its cost goes, and how it is cut."""
+"""A matmul as far as its cost goes, how it is cut, and the estimate of what that costs."""
 
 from __future__ import annotations
 
@@ -77,3 +77,29 @@ class Tiling:
         text += ", persistent" if self.persistent else ""
         text += " pairs" if self.pairs else ""
         return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The model's estimate of a tiling."""
+
+    tiling: Tiling
+    nanoseconds: float
+    programs: int
+    waves: int
+    wave_utilization: float
+    """Wave utilization: programs per CTA slot of all waves."""
+    mma_utilization: float
+    """MMA utilization of a step."""
+    ctas_per_sm: int
+    """Resident CTAs per SM."""
+    shared_bytes: int
+    memory_bytes: float
+    bound: str
+    """The bottleneck: "tensor cores", "shared memory", "L2" or "memory"."""
+    notes: tuple[str, ...] = ()
+    """Further reasons, for `explain`."""
+
+    def rate(self, work: Workload) -> float:
+        """TFLOP/s."""
+        return 2e-3 * work.macs / self.nanoseconds
