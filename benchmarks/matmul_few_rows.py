@@ -178,7 +178,7 @@ def main() -> None:
     facts = protocol.machine_facts() | {"device": device.name, "torch": torch.__version__}
     name = "matmul_few_rows_fp8" if args.fp8 else "matmul_few_rows"
     text = "\n".join(
-        ["# Products that are no squares", "", protocol.facts_table(facts), "", *table(rows)]
+        ["# Matmuls that are no squares", "", protocol.facts_table(facts), "", *table(rows)]
     )
     protocol.write(name, {"facts": facts, "rows": rows}, text + "\n", args.to)
 

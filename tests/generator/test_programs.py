@@ -37,6 +37,9 @@ CASES = {
     "ragged": (PLAIN, TILE, (65, 67, 33), ()),
     "columns": (Contraction(half("column"), half("column"), HALF), TILE, (80, 96, 64), ()),
     "turned result": (Contraction(HALF, HALF, half("column")), TILE, (80, 96, 64), ()),
+    "columns in multiples of 8": (
+        Contraction(HALF, half("column"), HALF), MatmulConfig(64, 40, 64, 2, 4, 4), (130, 39, 200), (),
+    ),
     "one step": (PLAIN, TILE, (64, 64, 16), ()),
     "split": (PLAIN, TILE.with_(split_k=3), (80, 96, 256), ()),
     "split into more parts than steps": (PLAIN, TILE.with_(split_k=5), (80, 96, 64), ()),

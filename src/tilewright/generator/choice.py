@@ -211,22 +211,24 @@ _NAMES = {ir: short for short, ir in _IR_NAMES.items()}
 
 
 def configuration(tiling: model.Tiling) -> MatmulConfig:
-    """The configuration of a tiling. (A tiling's stages count buffers, `num_stages` those in advance.)"""
+    """The configuration of a tiling. (A tiling's stages count buffers, `num_stages` those in advance: an MMA in flight
+    takes one more, unless that would leave room for fewer CTAs per SM.)"""
+    ahead = tiling.stages if tiling.two_ctas else max(1, tiling.stages - 1)
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
-        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent, tma_multicast=tiling.pairs,
+        ahead, tiling.split_k, tiling.persistent, tma_multicast=tiling.pairs,
     )  # fmt: skip
 
 
 def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
     """Whether the back ends support a tiling: on GPUs powers of two, for `wgmma` also three times these, with columns
-    in multiples of 16."""
+    in multiples of 16, or of 8 below 64."""
     if not target.is_gpu:
         return True
     groups = bool(target.mma_unit(WGMMA))
     odd = (1, 3) if groups else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
-    if groups and tiling.block_n >= 64 and tiling.block_n % 16 == 0:
+    if groups and tiling.block_n % (16 if tiling.block_n >= 64 else 8) == 0:
         blocks = (tiling.block_m, tiling.block_k)
     return all(block // (block & -block) in odd for block in blocks)
 

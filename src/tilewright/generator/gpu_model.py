@@ -62,6 +62,10 @@ _BYTES_AHEAD = 128 << 10
 _PART_LINE = 128
 #: accumulator registers per thread with which persistent kernels were measured, and registers needed in addition
 _MAX_ACCUMULATORS_WITH_PRODUCER, _BESIDE_SUMS = 128, 32
+#: time per part of K: 16 and 33 rows times 4096 x 14336 took 42, 44, 46 and 48 µs in 2, 4, 6 and 8 parts (H200)
+_PART_NS = 900.0
+#: bytes of the stages with which `GpuRates.fill_ns` was fitted
+_FITTED_STAGE_BYTES = 48 << 10
 #: elements of the smallest tiles measured so; smaller ones have several resident CTAs per SM
 _LEAST_TILE_AHEAD = 128 * 128
 
@@ -69,6 +73,8 @@ _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 #: elements of tiles that are tried with deeper steps: their MMAs end before the next step's barrier
 _NARROW = 64 * 64
 _FEWEST_DEEP_STAGES = 4
+#: stages per CTA with which two per SM hide as much latency as one with twice as many
+_FEWEST_STAGES_FOR_TWO = 3
 
 
 def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
@@ -84,7 +90,8 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     if groups and work.accumulator == "fp16":
         tiles = (*HALF_TILES, *tiles)
     if groups:
-        tiles = dict.fromkeys((*tiles, *fitted_tiles(work.n)))
+        narrow = size == 2 and "b" not in work.mn_major
+        tiles = dict.fromkeys((*tiles, *fitted_tiles(work.n, narrow)))
     found = []
     for block_m, block_n, warps in tiles:
         if groups and block_n < min(64, work.n):
@@ -126,6 +133,9 @@ def _of_tile(
         if split == 1 or -(-work.k // split) >= 8 * block[2]
     ]
     tiles = work.batch * -(-work.m // block[0]) * -(-work.n // block[1])
+    fewer = _stages_for_two(work, block, target)
+    if groups and block[0] * block[1] <= _NARROW and _FEWEST_STAGES_FOR_TWO <= fewer < stages:
+        found.append(Tiling(*block, warps, fewer, group, two_ctas=True))
     ahead = _stages_ahead(work, block, target)
     registers = block[0] * block[1] // (32 * warps)
     fits = ahead >= _FEWEST_STAGES_AHEAD and registers <= _max_accumulators_with_producer(warps)
@@ -199,6 +209,12 @@ def _stages(
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
 
 
+def _stages_for_two(work: Workload, block: tuple[int, int, int], target: TargetInfo) -> int:
+    """The most stages with which two CTAs are resident per SM."""
+    beside = target.sm.shared_bytes // 2 - target.sm.reserved_shared_bytes
+    return _stages(work, *block, target, target.shared_bytes - beside)
+
+
 def _loaded_columns(work: Workload, n: int, target: TargetInfo) -> int:
     """Columns of B that are loaded for n: whole swizzle panels if B is MN-major in shared memory."""
     size = SIZES[work.element]
@@ -242,11 +258,21 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     resident = 1 if t.persistent else _resident(work, t, shared, target.sm)
     # CTAs resident on one SM hide each other's prologue and epilogue
     rounds = -(-waves // resident)
-    saved = (waves - 1) * _FETCHED_AHEAD_NS if t.persistent else 0.0
-    edges = rates.fill_ns + stored / rates.store_bytes_per_cycle / rates.clock_ghz
-    busy = waves * steps * step + rounds * edges - saved
+    # the first MMA waits for a whole stage, at the rate of an SM when half of them saturate DRAM
+    ahead = (
+        (shared / t.stages - _FITTED_STAGE_BYTES)
+        * (target.cores or 1)
+        / (2 * rates.dram_bytes_per_ns)
+    )
+    edges = (
+        max(rates.fill_ns / 2, rates.fill_ns + min(0.0, ahead))
+        + stored / rates.store_bytes_per_cycle / rates.clock_ghz
+    )
+    busy = waves * steps * step + rounds * edges
     memory_bytes = _memory_bytes(work, t, tiles_m, tiles_n, waves, cores, target)
-    memory = memory_bytes / rates.dram_bytes_per_ns
+    memory = memory_bytes / rates.dram_bytes_per_ns * _uneven(programs, cores, resident)
+    if t.persistent:  # loads ahead of time wait for memory if that is the bottleneck
+        busy -= (waves - 1) * _FETCHED_AHEAD_NS * max(0.0, 1 - memory / busy)
     reduction = 0.0
     if t.split_k > 1:
         reduction = _reduction(work, t, target, rates)
@@ -262,6 +288,14 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     )  # fmt: skip
 
 
+def _uneven(programs: int, cores: int, resident: int) -> float:
+    """Time to stream the operands of all programs, relative to the time if DRAM were saturated throughout: it takes half
+    of the SMs, and the last programs may be fewer."""
+    slots = cores * resident
+    last = programs % slots
+    return (programs - last + last * max(1.0, cores / (2 * min(cores, max(1, last))))) / programs
+
+
 def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
     through = register_operand(work.element, work.mn_major, t.block_m, t.block_n, t.warps)
     return (f"{through.upper()} lies across k and passes through registers",) if through else ()
@@ -272,7 +306,8 @@ def _reduction(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -
     partial = 4.0 * work.batch * work.m * work.n * t.split_k
     near = 0.3 * target.cores * rates.l2_bytes_per_cycle * rates.clock_ghz
     fits = partial <= _L2_SHARE * target.l2_bytes
-    return 2 * partial / (near if fits else rates.dram_bytes_per_ns) + rates.second_launch_ns
+    moved = 2 * partial / (near if fits else rates.dram_bytes_per_ns)
+    return moved + rates.second_launch_ns + t.split_k * _PART_NS
 
 
 def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:

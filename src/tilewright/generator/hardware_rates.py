@@ -97,7 +97,7 @@ WARP_GROUP_TILES = (
 #: K-major 8-bit elements
 WIDE_TILES = {
     (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
-    (256, 176, 8): 1.05, (256, 160, 8): 1.05,
+    (256, 176, 8): 1.02, (256, 160, 8): 1.05,
 }  # fmt: skip
 #: tiles with 16-bit accumulators
 HALF_TILES = ((256, 256, 8), (256, 192, 8))
@@ -115,9 +115,11 @@ WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 6
 _FITTED = ((64, 4), (128, 8), (192, 12), (256, 8))
 
 
-def fitted_tiles(n: int) -> list[tuple[int, int, int]]:
-    """Tiles of which one to four cover n columns with a small remainder."""
+def fitted_tiles(n: int, narrow: bool = False) -> list[tuple[int, int, int]]:
+    """Tiles of which one to four cover n columns with a small remainder; `narrow`: also one of less than 64 columns."""
     found = []
+    if narrow and n < 56:
+        found += [(m, -(-n // 8) * 8, warps) for m, warps in _FITTED[:2]]
     for parts in range(1, 5):
         width = -(-n // (16 * parts)) * 16
         if 64 <= width <= 256:

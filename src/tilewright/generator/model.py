@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from tilewright.targets import TargetInfo
 
 #: a candidate must be this much faster to beat a larger tile
 _TIE = 0.01
+#: and this much faster in parts of K to beat one that adds them up in registers
+_SPLIT_GAIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,13 @@ class Choice:
 
 
 def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
-    """The fastest estimate; within 1 % the larger tile, then the smaller split-K."""
+    """The fastest estimate, with split-K only if that promises 3 %; within 1 % the larger tile, then the smaller
+    split-K."""
+    whole = min((e.nanoseconds for e in estimates if e.tiling.split_k == 1), default=math.inf)
     fastest = min(e.nanoseconds for e in estimates)
+    if fastest > (1 - _SPLIT_GAIN) * whole:
+        estimates = [e for e in estimates if e.tiling.split_k == 1]
+        fastest = whole
     close = [e for e in estimates if e.nanoseconds <= fastest * (1 + _TIE)]
 
     def order(e: Estimate) -> Any:

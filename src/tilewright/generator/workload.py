@@ -66,6 +66,8 @@ class Tiling:
     """Operands are packed once, before, for all programs (a CPU)."""
     persistent: bool = False
     """A program per SM, which computes many tiles; a warp of its own fetches their operands."""
+    two_ctas: bool = False
+    """Stages are so few that two CTAs are resident per SM."""
     pairs: bool = False
     """Two SMs make tiles one below the other and fetch what both need of B once."""
 
