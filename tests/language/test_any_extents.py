@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
@@ -47,15 +48,40 @@ def test_the_option_is_part_of_the_key():
     assert any_extents.cache_key != usual.cache_key
 
 
-def test_products_of_three_times_a_power_of_two_run_on_tensor_cores():
-    @tw.jit(any_extents=True)
-    def product(a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-        rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
-        x = tl.load(a + rows[:, None] * K + depth[None, :])
-        y = tl.load(b + depth[:, None] * N + columns[None, :])
-        tl.store(out + rows[:, None] * N + columns[None, :], tl.dot(x, y))
+@tw.jit(any_extents=True)
+def product(a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + rows[:, None] * K + depth[None, :])
+    y = tl.load(b + depth[:, None] * N + columns[None, :])
+    tl.store(out + rows[:, None] * N + columns[None, :], tl.dot(x, y))
 
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("shape", "unit"),
+    [
+        ((64, 40, 64), "wgmma"),
+        ((192, 96, 64), "wgmma"),
+        ((80, 24, 48), "mma.sync"),
+        ((5, 7, 9), "fma"),
+    ],
+)
+def test_products_on_gpus(target, shape, unit):
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, x).astype(np.float16) for x in ((m, k), (k, n)))
     pointers = {name: "*fp16:16" for name in "ab"} | {"out": "*fp32:16"}
-    sizes = {name: tl.constexpr(n) for name, n in (("M", 64), ("N", 96), ("K", 64))}
-    ptx = product.compile(pointers | sizes, None, "sm_90a").asm["ptx"]
-    assert "wgmma.mma_async.sync.aligned.m64n96k16" in ptx
+    sizes = {name: tl.constexpr(size) for name, size in zip("MNK", shape, strict=True)}
+    compiled = product.compile(pointers | sizes, None, target)
+    assert ("mma.sync" if unit == "wgmma" and target == "sm_80" else unit) in compiled.asm["ptx"]
+    found = run_ptx(compiled.artifact, [a, b, np.zeros((m, n), np.float32)], (1,))[2]
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(12, 96), (5, 7)])
+def test_rows_on_gpus(shape):
+    x = np.random.default_rng(2).random(shape, np.float32)
+    sizes = {"ROWS": tl.constexpr(shape[0]), "COLUMNS": tl.constexpr(shape[1])}
+    compiled = any_extents.compile({"x": "*fp32:16", "out": "*fp32:16"} | sizes, None, "sm_90a")
+    found = run_ptx(compiled.artifact, [x, np.zeros_like(x)], (1,))[1]
+    np.testing.assert_allclose(found, x / x.sum(1, keepdims=True), rtol=1e-6)

@@ -409,9 +409,8 @@ def jit(fn: Any = None, **options: Any) -> Any:
         noalias: names of pointer parameters that the caller promises not to alias: no other argument reaches the
             memory that the kernel accesses through them, and lanes of one access have distinct addresses. A pointer
             in a tuple is `tuple.field`.
-        any_extents: tiles may have extents that are not powers of two. The interpreter and the CPU take any; a GPU
-            those that its layouts divide evenly (of `tl.dot` on sm_90a: three times a power of two, and columns in
-            multiples of 16 from 64 on) and reports others.
+        any_extents: tiles may have extents that are not powers of two. A `tl.dot` uses a GPU's tensor cores if the
+            shapes of their instructions divide its extents.
     """
 
     def decorate(function: Any) -> JITFunction:
