@@ -90,7 +90,7 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     if groups and work.accumulator == "fp16":
         tiles = (*HALF_TILES, *tiles)
     if groups:
-        narrow = size == 2 and "b" not in work.mn_major
+        narrow = work.accumulator != "i32" and "b" not in work.mn_major
         tiles = dict.fromkeys((*tiles, *fitted_tiles(work.n, narrow)))
     found = []
     for block_m, block_n, warps in tiles:
