@@ -275,3 +275,21 @@ func.func @comparisons_of_ranges(%p: !tile.ptr<i1>) {
   tile.store %q, %c : tensor<64x!tile.ptr<i1>>, tensor<64xi1>
   func.return
 }
+
+// -----
+// Every program promises that n is a multiple of 8; that m is one, only some do.
+// CHECK-LABEL: @multiples
+// CHECK-SAME: %n: i32 {tile.divisibility = 8 : i32}, %m: i32 {tile.divisibility = 2 : i32}
+func.func @multiples(%p: !tile.ptr<i32>, %n: i32 {tile.divisibility = 4 : i32}, %m: i32 {tile.divisibility = 2 : i32}, %c: i1) {
+  // CHECK-NEXT: [[Q:%.+]] = tile.addptr %p, %n
+  // CHECK-NEXT: tile.store [[Q]], %n
+  %k = tile.hint %n, "multiple_of", [8] : i32 to i32
+  %q = tile.addptr %p, %k : !tile.ptr<i32>, i32 to !tile.ptr<i32>
+  tile.store %q, %k : !tile.ptr<i32>, i32
+  scf.if %c {
+    // CHECK: [[K:%.+]] = tile.hint %m
+    %l = tile.hint %m, "multiple_of", [8] : i32 to i32
+    tile.store %p, %l : !tile.ptr<i32>, i32
+  }
+  func.return
+}
