@@ -60,9 +60,6 @@ class Case:
 
     def integer(self, name):
         """What is given for an integer parameter."""
-        return self._value(name) // dict(self.contraction.size_divisors).get(name, 1)
-
-    def _value(self, name):
         if name in self.sizes:
             return self.sizes[name]
         if name.startswith("batch"):

@@ -136,8 +136,8 @@ class Contraction:
         precision: of single-precision matmuls, as `tl.dot`'s `input_precision`.
         has_alpha: whether there is an α. `addend`: C, with its β, or None.
         batch_rank: batch axes. `offsets_64bit`: offsets may exceed 32 bits; `indices_64bit`: so may indices along one axis.
-        size_divisors: (integer argument, factor): the argument is passed divided by the factor. It gives
-            programs divisors of sizes and strides beyond those of specialization (16).
+        size_divisors: (integer argument, divisor): what programs may assume of sizes and strides beyond the
+            divisor that launches specialize for (16).
     """
 
     a: Operand

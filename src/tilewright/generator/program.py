@@ -257,26 +257,20 @@ class Program:
         kernel = _kernel(pack if self.part in PACKING else matmul, self.noalias_pointers)
         named = {f"args.{key}": value for key, value in divisors.items()}
         module = frontend.build(kernel, given, named, name=name or self.name).module
-        self._mark_arguments(module)
+        self._name_arguments(module)
         return module
 
-    def _mark_arguments(self, module: Any) -> None:
-        """Name the arguments of a module's function as the program's parameters, not as fields of a tuple; their products
-        with known divisors do not wrap, because the launcher has divided them."""
+    @staticmethod
+    def _name_arguments(module: Any) -> None:
+        """Name the arguments of a module's function as the program's parameters, not as fields of a tuple."""
         # deferred: a kernel on disk needs no xDSL
-        from xdsl.dialects.arith import MuliOp  # noqa: PLC0415
         from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr  # noqa: PLC0415
-
-        from tilewright.interpreter.offsets import NO_WRAP  # noqa: PLC0415
 
         function = module.body.block.first_op
         found = []
         for value, entry in zip(function.body.block.args, function.arg_attrs.data, strict=True):
             name = value.name_hint = entry.data["tile.name"].data.removeprefix("args.")
             found.append(DictionaryAttr({**entry.data, "tile.name": StringAttr(name)}))
-            for use in value.uses if self.divisor(name) > 1 else ():
-                if isinstance(use.operation, MuliOp):
-                    use.operation.properties["overflowFlags"] = NO_WRAP
         function.properties["arg_attrs"] = ArrayAttr(found)
 
 

@@ -20,7 +20,7 @@ def known_arguments(args: Any, d: Any) -> Any:
 @KernelFunction
 def known(value: Any, name: Any, d: Any) -> Any:
     if d.divisor(name) > 1:
-        value = value * d.divisor(name)
+        value = tl.multiple_of(value, d.divisor(name))
     if d.is_64bit(name) and isinstance(value, tl.tensor):
         value = tl.cast(value, tl.int64)
     return value

@@ -91,7 +91,7 @@ class Problem:
     batch: tuple[int, ...]
     matrices: dict[str, Matrix] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
-    """Factors that integers are divided by (`Contraction.size_divisors`)."""
+    """Known divisors of integers (`Contraction.size_divisors`)."""
 
     @property
     def batches(self) -> int:
@@ -199,7 +199,7 @@ class Problem:
 
     def integers(self, names: Sequence[str]) -> list[int]:
         """Values of a program's integer parameters."""
-        return [self._integer(name) // self.units.get(name, 1) for name in names]
+        return [self._integer(name) for name in names]
 
     def find_units(self) -> None:
         """Find divisors of strides, and of the contiguous extent of results.
