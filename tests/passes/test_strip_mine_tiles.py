@@ -337,3 +337,19 @@ def test_smaller_tiles_with_much_code():
     arguments = {"out": numbers(1000), "total": numbers(1), "n": 1000, "seed": 7}
     twice = chunked(noise_twice, arguments, {"BLOCK": 1024}, StripMineTiles())
     assert "scf.for" not in twice
+
+
+def norms(x, out, n, power, R: tl.constexpr, C: tl.constexpr):
+    rows, columns = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    total = tl.zeros((R, C), tl.float32)
+    for start in range(0, n, C):
+        inside = start + columns < n
+        v = tl.load(x + rows * n + start + columns, mask=inside, other=0.0)
+        total += tl.extra.cuda.libdevice.pow(tl.abs(v), power)
+    tl.store(out + rows, tl.sum(total, 1)[:, None])
+
+
+def test_loops_with_much_code():
+    arguments = {"x": matrix(8, 600), "out": numbers(8), "n": 600, "power": 3.0}
+    text = chunked(norms, arguments, {"R": 8, "C": 256}, StripMineTiles())
+    assert text.count("scf.for") == 2 and "tensor<8x256" not in text

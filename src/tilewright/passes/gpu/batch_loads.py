@@ -42,6 +42,7 @@ from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.register_pressure import instructions
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
@@ -49,6 +50,8 @@ _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
 _LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)
 _FEW_THREADS = 128
+_TOO_MANY_INSTRUCTIONS = 2048
+"""Instructions of a thread in a batch, about: more do not stay in the instruction cache."""
 _TOO_MANY_OPS = 160
 """Operations of a batch: longer bodies keep loads in flight by themselves, and take long to compile."""
 
@@ -77,10 +80,10 @@ class BatchLoads(Pass):
             words = min(words, self.registers_per_cta // threads)
             for number, op in enumerate(list(function.walk())):
                 if isinstance(op, scf.ForOp) and is_simple(op):
-                    self._batch(op, words, number)
+                    self._batch(op, words, number, instructions(op.body.walk(), threads))
             erase_dead(function.body.block)
 
-    def _batch(self, loop: scf.ForOp, allowed: int, number: int) -> None:
+    def _batch(self, loop: scf.ForOp, allowed: int, number: int, code: int) -> None:
         early = _Early(loop)
         if not early.loads:
             return
@@ -92,6 +95,7 @@ class BatchLoads(Pass):
             2 * count <= self.iterations
             and 2 * count * words <= left
             and 2 * count * size <= _TOO_MANY_OPS
+            and 2 * count * code <= _TOO_MANY_INSTRUCTIONS
             and (trips is None or 2 * count <= trips)
         ):
             count *= 2

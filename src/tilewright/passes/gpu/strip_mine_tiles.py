@@ -227,9 +227,9 @@ class _Planner:
         if not fits:
             plan = Plan(block, self.place, (self._limit, *chunks), loops)
             groups = plan.groups()
-        if groups or not self._is_much(block):
+        if groups or not self._is_much(ops):
             return plan, groups
-        plan = Plan(block, self.place, (chunks[0], *chunks))
+        plan = Plan(block, self.place, (chunks[0], *chunks), loops)
         groups = plan.groups()
         return plan, groups if len(groups) == 1 else []  # no rematerialization
 
@@ -259,9 +259,8 @@ class _Planner:
             wide = min(share, self.options.strip_elements_per_thread)
         return share * self.threads, wide * self.threads
 
-    def _is_much(self, block: Block) -> bool:
-        """Whether a block exceeds `max_instructions` or `max_pressure`."""
-        ops = list(block.ops)
+    def _is_much(self, ops: Sequence[Operation]) -> bool:
+        """Whether operations exceed `max_instructions` or `max_pressure`."""
         if instructions(ops, self.threads) > self.options.max_instructions:
             return True
         return peak_live_registers(ops, self.threads) > self.options.max_pressure * self.registers

@@ -200,11 +200,12 @@ class Plan:
         return (self.chunk, *tile.shape_of(value)[1:])
 
     def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
-        first, *others = tile.view_kinds(op)
+        first = tile.view_kinds(op)[0]
         accessed: SSAValue = op.result if isinstance(op, tile.LoadViewOp) else op.value
         if first == "wrapped" or rows_of(accessed) != self.rows:
             return None
-        if others and first == "strided" and constant_int(op.strides[0]) == 1:
+        wide = prod(tile.shape_of(accessed)) > self.rows
+        if wide and first == "strided" and constant_int(op.strides[0]) == 1:
             return None  # contiguous elements would fall into different strips
         columns = op.indices[first == "indexed" :]
         if any(tile.shape_of(v) == (self.rows,) for v in columns):
