@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
 from tests.run_on_copies import run_on_copies
+from xdsl.dialects import scf
 
 import tilewright.language as tl
 from tilewright import dtypes
@@ -11,9 +12,12 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
+from tilewright.dialects import gpu
 from tilewright.dtypes import constexpr
+from tilewright.errors import TilewrightError
 from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.passes.gpu import lower_stores_to_tma
 from tilewright.passes.manager import run_pipeline
 
 TARGET = target_info("sm_90a")
@@ -86,3 +90,35 @@ def test_tiles_that_overlap_are_stored_in_order():
 def test_the_code_agrees():
     made = backend.compile(built(), Options(num_warps=4, num_stages=2), TARGET)
     agrees(run_ptx(made, arguments(64), (1, 1, 1)), 64)
+
+
+@pytest.fixture
+def one_buffer(monkeypatch):
+    """Shared memory has room for one half."""
+    one = lower_stores_to_tma._ONE_BUFFER
+    monkeypatch.setattr(lower_stores_to_tma.LowerStoresToTma, "_division", lambda *_: one)
+
+
+@pytest.mark.parametrize("pitch", [64, 40])
+def test_halves_are_staged_in_one_buffer(one_buffer, pitch):
+    module = lowered()
+    stores = [op for op in module.walk() if isinstance(op, gpu.TmaStoreOp)]
+    assert len(stores) == 2 and stores[0].buffer is stores[1].buffer
+    agrees(run_on_copies(module, arguments(pitch), (1, 1, 1)), pitch)
+    made = backend.compile(built(), Options(num_warps=4, num_stages=2), TARGET)
+    agrees(run_ptx(made, arguments(pitch), (1, 1, 1)), pitch)
+
+
+def test_the_second_half_waits_until_the_first_has_been_read(one_buffer):
+    module = lowered()
+    (wait,) = [
+        op
+        for op in module.walk()
+        if isinstance(op, gpu.TmaStoreWaitOp)
+        and isinstance(op.parent_op(), scf.ForOp)
+        and op.complete is None
+    ]
+    wait.detach()
+    wait.erase()
+    with pytest.raises((AssertionError, TilewrightError)):
+        agrees(run_on_copies(module, arguments(64), (1, 1, 1)), 64)

@@ -105,6 +105,10 @@ _EARLY_WAIT_SLOTS = 3
 wait would cover the preceding subtile's store."""
 
 
+_ONE_BUFFER = 1, 0
+"""A tile staged whole, with no slot of its own: in the buffer of the stores before it."""
+
+
 @dataclass(frozen=True)
 class LowerStoresToTma(Pass):
     """See the module docstring."""
@@ -149,12 +153,14 @@ class LowerStoresToTma(Pass):
         if None in divisions:
             report_missed(op, TMA, Missed(Reason.NO_ROOM))
             return
+        staged: SSAValue | None = None
         for number, (o, p, division) in enumerate(zip(group, found, divisions, strict=True)):
             store, version = _as_version(o, p) if p.if_rows_end_aligned else (o, p)
             count, slots = division or (1, 1)
-            _Storer(
-                store, version, function, count, slots, number if len(group) > 1 else None
-            ).run()
+            place = number if len(group) > 1 else None
+            storer = _Storer(store, version, function, count, slots, place, staged)
+            storer.run()
+            staged = storer.buffer if division == _ONE_BUFFER else None
 
     def _division(
         self,
@@ -165,7 +171,7 @@ class LowerStoresToTma(Pass):
         target: TargetInfo,
     ) -> tuple[int, int] | None:
         """Number of subtiles and of slots for them; None if there is no memory. Several stores of a `group` are staged
-        whole."""
+        whole, one after another in one buffer (`_ONE_BUFFER`) if there is no more."""
         limit = target.shared_bytes
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
@@ -176,8 +182,12 @@ class LowerStoresToTma(Pass):
             least += exchanged_in_parts(op, function, target, but)
         at_once = again or _of_several_tiles(store, op)
         if len(group) > 1:
-            fits_all = used + sum(each.whole_bytes for each in group) <= limit
-            return ((1, 1) if at_once else (count, count)) if fits_all else None
+            if used + sum(each.whole_bytes for each in group) <= limit:
+                return (1, 1) if at_once else (count, count)
+            alike = all(
+                each.whole == store.whole and not each.if_rows_end_aligned for each in group
+            )
+            return _ONE_BUFFER if alike and used + store.whole_bytes <= limit else None
         if at_once and not self.epilogue_stages and used + store.whole_bytes <= limit:
             return 1, 1
         fits = min((limit - least) // store.part_bytes, self.epilogue_stages or count, count)
@@ -250,11 +260,12 @@ class _Storer:
         function: FuncOp,
         count: int,
         slots: int,
-        number: int | None = None,
+        number: int | None,
+        staged: SSAValue | None,
     ) -> None:
-        """`number`: index of the store among those to the same array."""
+        """`number`: index of the store among those to the same array; `staged`: the buffer of the one before, to reuse."""
         self.op, self.store, self.function, self.number = op, store, function, number
-        self.count, self.slots = count, slots
+        self.count, self.slots, self.staged = count, max(1, slots), staged
         self.dim = store.cut[0] if store.cut is not None else 0
         extent: Any = self._part_type().get_shape()[self.dim]
         self.parts = Parts(self.dim, extent, store.convert, op) if count > 1 else None
@@ -266,10 +277,14 @@ class _Storer:
         """Write the tile to shared memory subtile by subtile, and issue a TMA store of each."""
         op, function = self.op, self.function
         dead = dead_buffers(function, op)
-        self.buffer = allocate(
-            self._part_type(), self.store.whole.major_dim, self.store.whole.swizzle_bytes, function
-        )
-        widen(self.buffer, self.slots)
+        whole = self.store.whole
+        if self.staged is not None:
+            self.buffer = self.staged
+        else:
+            self.buffer = allocate(
+                self._part_type(), whole.major_dim, whole.swizzle_bytes, function
+            )
+            widen(self.buffer, self.slots)
         if dead:
             behind = _first_after(dead, op, function)
             insert_before(gpu.LocalDeallocOp.create(operands=dead), behind)
@@ -303,6 +318,9 @@ class _Storer:
             barrier = _barrier_ahead(first) if self.again and not self.number else None
             if self.number:  # the first store of the group has waited for the previous iteration
                 self._wait_if_rows_overlap()
+                if self.staged is not None:  # which the store before still reads
+                    first, barrier = op, None
+                    self._wait()
             elif self.again:  # TMA stores of the previous iteration
                 self._wait_for_iterations(barrier or first)
             if barrier is None:
