@@ -12,7 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwise
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
-from tilewright.passes.analysis.facts.operations import width_of
+from tilewright.passes.analysis.facts.operations import advanced_by, width_of
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
@@ -136,8 +136,7 @@ class Symbolic:
         following = end.operands[value.index - 1].owner
         if not isinstance(following, arith.AddiOp) or not self._is_exact(following):
             return self.leaf(value)
-        for same, amount in ((following.lhs, following.rhs), (following.rhs, following.lhs)):
-            if same is value and not defined_inside(amount, loop):
-                trips = self.leaf(block.args[0])
-                return self.of(loop.iter_args[value.index - 1]) + trips * self.of(amount)
-        return self.leaf(value)
+        amount, _ = advanced_by(value, following) or (None, 0)
+        if amount is None or defined_inside(amount, loop):
+            return self.leaf(value)
+        return self.of(loop.iter_args[value.index - 1]) + self.leaf(block.args[0]) * self.of(amount)

@@ -368,7 +368,7 @@ def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None 
         return fixed(top(bits))
     init, following = loop.iter_args[position], last.operands[position]
     argument = loop.body.block.args[position + 1]
-    amount = _advanced_by(argument, following.owner)
+    amount = advanced_by(argument, following.owner)
     step = constant_int(loop.step)
     if amount is None or step is None or step <= 0 or width_of(init) != bits:
         return _joined([init, following])
@@ -395,7 +395,7 @@ def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None 
     return Equation((init, by, loop.lb, loop.ub), compute)
 
 
-def _advanced_by(argument: SSAValue, op: Operation | Block) -> tuple[SSAValue, int] | None:
+def advanced_by(argument: SSAValue, op: Operation | Block) -> tuple[SSAValue, int] | None:
     """Return the step added to a loop-carried value per iteration, and its sign."""
     if isinstance(op, arith.AddiOp):
         if op.lhs is argument:

@@ -16,6 +16,7 @@ from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.edit import block_of, end_of, rebuild, replace_op, start_of
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.facts.operations import advanced_by
 from tilewright.passes.analysis.regions import remove_carried
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
@@ -159,10 +160,5 @@ def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
 
 def _amount(carried: SSAValue, following: SSAValue, loop: scf.ForOp) -> SSAValue | None:
     """Return the step per iteration of a loop-carried integer, or None."""
-    op = following.owner
-    if not isinstance(op, arith.AddiOp):
-        return None
-    amounts = [v for v in op.operands if v is not carried]
-    if carried not in op.operands or len(amounts) != 1 or defined_inside(amounts[0], loop):
-        return None
-    return amounts[0]
+    amount, sign = advanced_by(carried, following.owner) or (carried, 0)
+    return amount if sign > 0 and not defined_inside(amount, loop) else None
