@@ -76,6 +76,15 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
 
 
+def constant_bytes(module: ir.Module, name: str, data: bytes) -> Any:
+    """A constant array of bytes of a module, called `name` where that is free."""
+    kind = ir.ArrayType(ir.IntType(8), len(data))
+    value: Any = ir.GlobalVariable(module, kind, module.get_unique_name(name))
+    value.linkage, value.global_constant = "internal", True
+    value.initializer = ir.Constant(kind, bytearray(data))
+    return value
+
+
 def constant(kind: ir.Type, value: float) -> ir.Constant:
     """`value` in every lane."""
     if not isinstance(kind, ir.VectorType) or value is None or value is ir.Undefined:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
-from tilewright.backends.cpu.lower.dot_loops import BYTE, POINTER, VOID, Builder, declare
+from tilewright.backends.cpu.lower.dot_loops import POINTER, VOID, Builder, declare
+from tilewright.backends.llvm.types import constant_bytes
 from tilewright.passes.cpu.dot_plan import GROUP, DotPlan
 
 #: tile registers: up to 2 × 2 accumulators, two of the left and two of the right operand
@@ -45,14 +44,10 @@ def emit_amx_config(b: Builder, plan: DotPlan) -> None:
     """Load the tile configuration of `plan` on the running thread (clears the tile registers)."""
     data = tile_configuration(plan)
     name = f"amx_config_{plan.micro.rows}_{plan.micro.lanes}_{data[16 + 2 * LEFT[0]]}"
-    kind = ir.ArrayType(BYTE, 64)
     table: Any = b.module.globals.get(name)
     if table is None:
-        table = ir.GlobalVariable(b.module, kind, name)
-        table.linkage = "internal"
-        table.global_constant = True
+        table = constant_bytes(b.module, name, data)
         table.align = 64
-        table.initializer = ir.Constant(kind, bytearray(data))
     b.call(declare(b.module, "llvm.x86.ldtilecfg", VOID, POINTER), [table])
 
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, constant_bytes
 from tilewright.dialects import cpu, tile
 
 if TYPE_CHECKING:
@@ -68,14 +68,7 @@ def record_fault(module: ir.Module) -> ir.Function:
 
 
 def _text(module: ir.Module, text: str) -> Value:
-    data = bytearray(text.encode() + b"\0")
-    name = module.get_unique_name("text")
-    kind = ir.ArrayType(I8, len(data))
-    value: Value = ir.GlobalVariable(module, kind, name)
-    value.linkage = "internal"
-    value.global_constant = True
-    value.initializer = ir.Constant(kind, data)
-    return value
+    return constant_bytes(module, "text", text.encode() + b"\0")
 
 
 def _count(op: tile.PrintOp) -> int:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, constant_bytes
 from tilewright.backends.nvidia.lower.memory import owner
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
@@ -152,9 +152,6 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
 
 def _string(gen: KernelCodegen, text: str) -> Value:
     """The address of a constant string."""
-    data = bytearray(text.encode() + b"\0")
-    kind = ir.ArrayType(I8, len(data))
-    string: Value = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
-    string.global_constant, string.linkage = True, "internal"
-    string.initializer, string.type = ir.Constant(kind, data), PTR
+    string = constant_bytes(gen.module, "format", text.encode() + b"\0")
+    string.type = PTR
     return string
