@@ -53,7 +53,11 @@ from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_size_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation, max_scratch_bytes
+from tilewright.passes.gpu.analysis.shared_allocation import (
+    SharedAllocation,
+    end_of_use,
+    max_scratch_bytes,
+)
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
@@ -151,7 +155,7 @@ def _last_use(buffer: SSAValue, outermost: Block) -> Operation | None:
         return None
     places = {op: i for i, op in enumerate(block.ops)}
     first = min((outermost_in(block, op) for op in users), key=places.__getitem__)
-    ends = [end for op in users if (end := _end_of_use(op, block)) is not None]
+    ends = [end for op in users if (end := end_of_use(op, block)) is not None]
     if len(ends) < len(users) or not _writes_first(first, buffer):
         return None
     if not _has_stages_of_inner_loop(buffer, users, block):
@@ -209,20 +213,3 @@ def _has_stages_of_inner_loop(buffer: SSAValue, users: list[Operation], block: B
 def _is_in_loop_inside(block: Block, op: Operation) -> bool:
     inside = takewhile(lambda above: above is not block.parent_op(), ancestors(op))
     return any(isinstance(above, scf.ForOp) for above in inside)
-
-
-def _end_of_use(op: Operation, block: Block) -> Operation | None:
-    """The operation of `block` after which a use of a buffer is over; None where that is in a later iteration."""
-    if isinstance(op, gpu.TmaStoreOp):
-        return None
-    if not isinstance(op, gpu.WgmmaOp):
-        return outermost_in(block, op)
-    within: Operation | None = op
-    while within is not None:
-        following = within.next_op
-        while following is not None:
-            if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
-                return outermost_in(block, following)
-            following = following.next_op
-        within = within.parent_op() if within.parent is not block else None
-    return None

@@ -83,9 +83,7 @@ def release_at_barriers(function: FuncOp) -> None:
         users = buffer_users(op.result)
         if users and not any(isinstance(user, gpu.LocalDeallocOp) for user in users):
             places = [order[outermost_in(block, user)] for user in users]
-            overs = [
-                order[over] for user in users if (over := _end_of_use(user, block)) is not None
-            ]
+            overs = [order[over] for user in users if (over := end_of_use(user, block)) is not None]
             if len(overs) == len(users):
                 first[op.result], last[op.result] = min(places), max(overs)
     begins = max(first.values(), default=-1)
@@ -98,16 +96,21 @@ def release_at_barriers(function: FuncOp) -> None:
                 del last[buffer]
 
 
-def _end_of_use(user: Operation, block: Block) -> Operation | None:
-    """The operation of `block` after which a use of a buffer is over: of an MMA, the wait for it; None where
-    there is none."""
-    if not isinstance(user, gpu.WgmmaOp) or user.parent is not block:
-        return outermost_in(block, user)
-    following = user.next_op
-    while following is not None:
-        if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
-            return following
-        following = following.next_op
+def end_of_use(op: Operation, block: Block) -> Operation | None:
+    """The operation of `block` after which a use of a buffer is over: of an MMA, the wait for it; None where that is in
+    a later iteration."""
+    if isinstance(op, gpu.TmaStoreOp):
+        return None
+    if not isinstance(op, gpu.WgmmaOp):
+        return outermost_in(block, op)
+    within: Operation | None = op
+    while within is not None:
+        following = within.next_op
+        while following is not None:
+            if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
+                return outermost_in(block, following)
+            following = following.next_op
+        within = within.parent_op() if within.parent is not block else None
     return None
 
 
