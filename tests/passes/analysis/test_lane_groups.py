@@ -55,7 +55,9 @@ def program(seed):
     for i in range(1, 25):
         kind, (x, y) = draw.random(), (draw.choice([*values, *values[-4:]]) for _ in "xy")
         if kind < 0.12:
-            predicate = draw.choice(["slt", "sge", "ult", "uge", "sgt", "sle", "ugt", "ule", "eq", "ne"])
+            predicate = draw.choice(
+                ["slt", "sge", "ult", "uge", "sgt", "sle", "ugt", "ule", "eq", "ne"]
+            )
             lines.append(f'%m{i} = tile.cmpi "{predicate}", {x}, {y} : {T}, {T} to {M}')
             masks.append(f"%m{i}")
         elif kind < 0.2 and masks:

@@ -49,7 +49,9 @@ def _of_argument(op: tile.HintOp) -> bool:
     argument, function = op.source, op.parent_op()
     if op.kind.data != "multiple_of" or not isinstance(argument.type, IntegerType):
         return False
-    if not isinstance(function, FuncOp) or argument not in function.body.block.args:
+    if not isinstance(function, FuncOp) or not isinstance(argument, BlockArgument):
+        return False
+    if argument.owner is not function.body.block:
         return False
     value = int(op.values.get_values()[0])
     if function.arg_attrs is None or value < 1:

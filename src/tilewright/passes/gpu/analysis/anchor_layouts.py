@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, innermost_loop
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import blocked, outer_product_layout, scan_of_columns_layout
+from tilewright.layouts.blocked import blocked, outer_product_layout
 from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
@@ -43,6 +43,7 @@ from tilewright.passes.gpu.analysis.elementwise_values import (
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.result_reductions import reduces_across_warps
+from tilewright.passes.gpu.analysis.scan_layouts import scan_layout
 from tilewright.passes.gpu.analysis.split_layouts import joined, split_source
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -50,10 +51,6 @@ REMAPS = frozenset(
     (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
 )  # fmt: skip
 """Operations whose result is the source under other coordinates."""
-MAX_SEGMENTS = 16
-"""Runs per thread in a scan; the shuffles are repeated for each."""
-_STRIDED_SEGMENTS = 4
-"""As `MAX_SEGMENTS`, of elements that are no neighbors in memory."""
 _ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
 _MOST_ROWS_OF_A_WARP = 64
 """Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
@@ -433,35 +430,6 @@ def _runs(value: SSAValue, dim: int) -> bool:
     load = value.owner
     found = contiguous_dim(load) if isinstance(load, tile.LoadViewOp) else None
     return (1 if found is None else found) == dim
-
-
-def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
-    """A layout in which a scan finds its elements in order: each thread a run, then lanes, then warps, and those again.
-
-    Along the dimension in which its tile comes from memory: the runs of the load, single elements where these are
-    not neighbors in memory, so that lanes share as many sectors as they can. Columns of a matrix that comes
-    from memory by rows: threads hold neighbors along the rows as well, and lanes follow there first. So the scan needs
-    no other layout than the load and the store. Otherwise each thread has one run.
-    """
-    shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
-    loads = [v.owner for i in op.inputs for v in closure([i], operands_of)]
-    along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
-    powers = all(e & (e - 1) == 0 for e in (*shape, warps))
-    if len(shape) == 2 and axis == 0 and powers and not along:
-        return scan_of_columns_layout(shape, warps, _elements_of_16_bytes(op.inputs[0]))
-    order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
-    threads = 32 * (warps & -warps)  # groups of those all scan the same
-    run = max(1, shape[axis] // threads)
-    strided = len(shape) == 1 and any(isinstance(o, tile.LoadOp | tile.LoadViewOp) for o in loads)
-    if (along or strided) and powers:
-        share = max(1, prod(shape) // threads)
-        least = run // (MAX_SEGMENTS if along else _STRIDED_SEGMENTS)
-        run = min(share, max(run_length(along[0], known) if along else 1, least))
-    return blocked(shape, warps, run, order)
-
-
-def _elements_of_16_bytes(value: SSAValue) -> int:
-    return max(1, 16 // tile.element_bytes(tile.element_of(value)))
 
 
 def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> Layout | None:

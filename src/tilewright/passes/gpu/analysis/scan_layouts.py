@@ -1,0 +1,44 @@
+"""Layouts of scans: which elements a thread, a warp and the warps of a program have along the axis."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.dialects import tile
+from tilewright.ir.walk import closure
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import blocked, scan_of_columns_layout
+from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.elementwise_values import operands_of
+
+MAX_SEGMENTS = 16
+"""Runs per thread in a scan; the shuffles are repeated for each."""
+STRIDED_SEGMENTS = 4
+"""As `MAX_SEGMENTS`, of elements that are no neighbors in memory."""
+
+
+def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
+    """A layout in which a scan finds its elements in order: each thread a run, then lanes, then warps, and those again.
+
+    Along the dimension in which its tile comes from memory: the runs of the load, single elements where these are
+    not neighbors in memory, so that lanes share as many sectors as they can. Columns of a matrix that comes
+    from memory by rows: threads hold neighbors along the rows as well, and lanes follow there first. So the scan needs
+    no other layout than the load and the store. Otherwise each thread has one run.
+    """
+    shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
+    loads = [v.owner for i in op.inputs for v in closure([i], operands_of)]
+    along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
+    size = tile.element_bytes(tile.element_of(op.inputs[0]))
+    powers = all(e & (e - 1) == 0 for e in (*shape, warps))
+    if len(shape) == 2 and axis == 0 and powers and not along:
+        return scan_of_columns_layout(shape, warps, max(1, 16 // size))
+    order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
+    threads = 32 * (warps & -warps)  # groups of those all scan the same
+    run = max(1, shape[axis] // threads)
+    strided = len(shape) == 1 and any(isinstance(o, tile.LoadOp | tile.LoadViewOp) for o in loads)
+    if (along or strided) and powers:
+        share = max(1, prod(shape) // threads)
+        least = run // (MAX_SEGMENTS if along else STRIDED_SEGMENTS)
+        run = min(share, max(run_length(along[0], known) if along else 1, least))
+    return blocked(shape, warps, run, order)
