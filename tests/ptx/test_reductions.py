@@ -1,5 +1,6 @@
-"""Reductions by instructions of whole warps, and accumulators that are only reduced."""
+"""Reductions by instructions of whole warps or on pairs of elements, and accumulators that are only reduced."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
@@ -20,6 +21,7 @@ from tilewright.language.kernel_function import KernelFunction
 TYPES = {
     np.dtype(np.int32): dtypes.int32, np.dtype(np.int8): dtypes.int8, np.dtype(np.uint16): dtypes.uint16,
     np.dtype(np.float32): dtypes.float32, np.dtype(np.int64): dtypes.int64,
+    np.dtype(np.float16): dtypes.float16, np.dtype(ml_dtypes.bfloat16): dtypes.bfloat16,
 }  # fmt: skip
 
 
@@ -161,3 +163,16 @@ def test_accumulators_that_are_only_reduced(how, kind, result, rows, columns):
     constants = {"R": rows, "C": columns, "HOW": how}
     ptx = ran(accumulated, x, result, constants, "sm_90a", 1, (n,))
     assert "bra" in ptx
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("kind", "pairs"), [(ml_dtypes.bfloat16, "bf16x2"), (np.float16, "f16x2")])
+@pytest.mark.parametrize("how", ["max", "min"])
+def test_16_bit_floats_are_compared_in_pairs(how, kind, pairs, target):
+    """Although `tl.max` extends bf16 to fp32 first; a thread has 16 elements of a row, then 2."""
+    for rows, columns in ((2, 512), (32, 16)):
+        x = np.random.default_rng(rows).standard_normal(rows * columns).astype(kind)
+        x[::5], x[3::7], x[:columns] = np.nan, -0.0, np.inf
+        constants = {"R": rows, "C": columns, "HOW": how}
+        ptx = ran(reduced, x, dtypes.float32, constants, target, 1)
+        assert f"{how}.{pairs}" in ptx

@@ -75,6 +75,25 @@ def lower_pairs(gen: KernelCodegen, op: Operation, operands: list[list[Value]]) 
     return results
 
 
+def combine_in_pairs(
+    gen: KernelCodegen, name: str, values: list[Value], kind: Attribute
+) -> tuple[Value, Value] | None:
+    """An even number of 16-bit floats combined by a commutative operation to two, as a tree of operations on pairs; None
+    where there is no instruction for pairs."""
+    pair, suffix = _PAIRS.get(type(kind), (None, ""))
+    if pair is None or name not in _INTRINSICS or len(values) < 2 or len(values) % 2:
+        return None
+    b = gen.builder
+    fn = gen.declare(f"llvm.{_INTRINSICS[name]}.{suffix}", ir.FunctionType(pair, [pair, pair]))
+    both = [(values[i], values[i + 1]) for i in range(0, len(values), 2)]
+    words = [b.bitcast(_word(gen, two, kind), pair) for two in both]
+    while len(words) > 1:
+        odd = words[len(words) & ~1 :]
+        words = [b.call(fn, words[i : i + 2]) for i in range(0, len(words) & ~1, 2)] + odd
+    low, high = _halves(gen, words[0], kind)
+    return low, high
+
+
 def _is_comparison(op: Operation) -> bool:
     """Whether an operation compares numbers; tests for NaN need one operand only, and take no conversion."""
     return isinstance(op, tile.CmpFOp) and op.predicate.data not in ("ord", "uno")
@@ -95,7 +114,12 @@ def _lowered(
     else:
         name = f"llvm.{_INTRINSICS[op.name]}.{suffix}"
         made = b.call(gen.declare(name, ir.FunctionType(pair, [pair] * len(values))), values)
-    halves = b.bitcast(b.bitcast(made, I32), ir.VectorType(I16, 2))
+    return _halves(gen, made, kind)
+
+
+def _halves(gen: KernelCodegen, pair: Value, kind: Any) -> list[Value]:
+    b = gen.builder
+    halves = b.bitcast(b.bitcast(pair, I32), ir.VectorType(I16, 2))
     return [register(gen, b.extract_element(halves, ir.Constant(I32, i)), kind) for i in range(2)]
 
 

@@ -11,11 +11,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
-from xdsl.ir import Attribute, Block
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Block, SSAValue
 
+from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
+from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
@@ -97,7 +101,36 @@ def in_thread(
     for r in sorted(set(layout.register_of.values())):
         offset = layout.register_offsets[r]
         members.setdefault(offset[:axis] + offset[axis + 1 :], []).append([p[r] for p in inputs])
+    narrow = _narrow_input(gen, op, layout) if len(inputs) == 1 else None
+    if narrow is not None:
+        pairs = {where: _in_pairs(gen, op, narrow, layout, where) for where in members}
+        members = {where: pairs[where] or groups for where, groups in members.items()}
     return {where: _tree(gen, op.combine.block, groups) for where, groups in members.items()}
+
+
+def _narrow_input(gen: KernelCodegen, op: tile.ReduceOp, layout: Layout) -> SSAValue | None:
+    """The 16-bit floats whose maximum or minimum a reduction takes in single precision, which has the same order."""
+    owner = op.inputs[0].owner
+    if not isinstance(owner, arith.ExtFOp) or combination(op.combine.block) not in _SELECTIONS:
+        return None
+    is_single = tile.element_of(owner.result) == f32
+    return owner.input if is_single and gen.layout(owner.input) == layout else None
+
+
+def _in_pairs(
+    gen: KernelCodegen, op: tile.ReduceOp, narrow: SSAValue, layout: Layout, where: Vector
+) -> list[Group]:
+    """The two elements to which a thread combines those of one row, pair by pair; none where it has no pairs."""
+    axis, parts = op.axis.value.data, gen.parts(narrow)
+    offsets = layout.register_offsets
+    mine = [
+        parts[r]
+        for r in sorted(set(layout.register_of.values()))
+        if offsets[r][:axis] + offsets[r][axis + 1 :] == where
+    ]
+    kind = tile.element_of(narrow)
+    found = combine_in_pairs(gen, combination(op.combine.block) or "", mine, kind)
+    return [[to_f32(gen.builder, value, kind)] for value in found or ()]
 
 
 def _tree(gen: KernelCodegen, block: Block, groups: list[Group]) -> Group:
@@ -201,6 +234,7 @@ _COMMUTATIVE = frozenset(
 
 
 _WORD_BITS, _LANE_BITS = 32, 5
+_SELECTIONS = frozenset(("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"))
 _VOTES = frozenset(("arith.andi", "arith.ori", "arith.xori"))
 _WHOLE_WARP = {
     "arith.addi": "add", "arith.maxsi": "max", "arith.minsi": "min", "arith.maxui": "umax",
