@@ -10,7 +10,7 @@ from tilewright import language as tl
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
-from tilewright.dtypes import pointer_type
+from tilewright.dtypes import constexpr, pointer_type
 from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
 
@@ -54,6 +54,28 @@ def test_results(name, source):
         wanted = x.astype(np.float32).astype(made)
     found = np.asarray(run_ptx(artifact, [x, np.zeros(512, made)], (1, 1, 1))[1])
     np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+
+
+def clamped(x, out, MOST: tl.constexpr):
+    at = tl.arange(0, 512)
+    tl.store(out + at, tl.clamp(tl.load(x + at), -MOST, MOST).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize(("name", "most", "checks"), [
+    ("e4m3", 448.0, False), ("e4m3", 465.0, True), ("e5m2", 57344.0, False), ("e5m2", 61440.0, True),
+])  # fmt: skip
+def test_what_is_clamped_needs_no_check(name, most, checks):
+    kind, made = KINDS[name]
+    types = {"x": pointer_type(dtypes.float32), "out": pointer_type(kind)}
+    divisible = dict.fromkeys(types, 16)
+    module = build(KernelFunction(clamped), types | {"MOST": constexpr(most)}, divisible).module
+    artifact = backend.compile(module, Options(num_warps=4), target_info("sm_90a"))
+    x = numbers()
+    x[np.isnan(x)] = 3
+    wanted = np.clip(x, -most, most).astype(made)
+    found = np.asarray(run_ptx(artifact, [x, np.zeros(512, made)], (1, 1, 1))[1])
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+    assert ("bra" in artifact.asm["ptx"]) == checks
 
 
 def test_bytes_beside_undefined_ones():

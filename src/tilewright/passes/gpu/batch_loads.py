@@ -64,11 +64,12 @@ class BatchLoads(Pass):
 
     name: ClassVar[str] = "batch-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    iterations: int = 8
-    """The most iterations that are taken together."""
+    iterations: int = 4
+    """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in
+    CTAs of up to four warps, of which five fit into an SM then."""
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
-    each thread; twice as many in CTAs of up to four warps, of which five fit into an SM then."""
+    each thread."""
     registers_per_cta: int = 20480
     """Registers of the loads in all threads of a CTA: with the other values of a thread, two CTAs of 32 warps
     fit into an SM with 65536 registers."""
@@ -76,23 +77,25 @@ class BatchLoads(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
             threads = 32 * warps_of(function) // num_ctas_of(function)
-            words = self.registers_per_thread * (2 if threads <= _FEW_THREADS else 1)
-            words = min(words, self.registers_per_cta // threads)
+            words = min(self.registers_per_thread, self.registers_per_cta // threads)
             for number, op in enumerate(list(function.walk())):
                 if isinstance(op, scf.ForOp) and is_simple(op):
-                    self._batch(op, words, number, instructions(op.body.walk(), threads))
+                    code = instructions(op.body.walk(), threads)
+                    self._batch(op, words, number, code, threads <= _FEW_THREADS)
             erase_dead(function.body.block)
 
-    def _batch(self, loop: scf.ForOp, allowed: int, number: int, code: int) -> None:
+    def _batch(self, loop: scf.ForOp, allowed: int, number: int, code: int, small: bool) -> None:
         early = _Early(loop)
         if not early.loads:
             return
+        more = 2 if small and not early.stores else 1
+        allowed, most = more * allowed, more * self.iterations
         words = sum(_words(load.results[0]) for load in early.loads)
         left = allowed - sum(_words(arg) for arg in loop.body.block.args[1:])
         size = sum(1 for _ in loop.body.walk())
         count, trips = 1, constant_int(loop.ub)
         while (
-            2 * count <= self.iterations
+            2 * count <= most
             and 2 * count * words <= left
             and 2 * count * size <= _TOO_MANY_OPS
             and 2 * count * code <= _TOO_MANY_INSTRUCTIONS

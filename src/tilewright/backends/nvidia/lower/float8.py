@@ -3,7 +3,8 @@
 
 Every 8-bit float is an fp16, too. The instruction saturates on overflow; the language overflows to infinity (e5m2) or NaN (e4m3fn), like `ml_dtypes`
 (the software conversion in `backends/llvm/casts.py` needs a dozen integer instructions). Overflow is rare and shows
-as the largest finite code or above: one check for many elements branches to a path that corrects them.
+as the largest finite code or above: one check for many elements branches to a path that corrects them. What is
+clamped to constants before needs none.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.quads import words_of
+from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
@@ -61,17 +63,37 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
     if form is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
         gen.elementwise(op)
         return
+    checks = not _is_clamped(op.input, form)
     parts = [to_f32(gen.builder, part, source) for part in gen.parts(op.input)]
     layout, result = gpu.layout_of(op.result), list[Value](parts)
     words = words_of(layout, 4) if layout is not None else [[0]]
     at_once = _AT_ONCE if len(words) <= _AT_ONCE else _OF_MANY
     for start in range(0, len(words), at_once):
         chosen = words[start : start + at_once]
-        rounded = _rounded(gen, [[parts[i] for i in word] for word in chosen], form)
+        given = [[parts[i] for i in word] for word in chosen]
+        rounded = _rounded(gen, given, form) if checks else [_word(gen, p, form) for p in given]
         for registers, word in zip(chosen, rounded, strict=True):
             for i, register in enumerate(registers):
                 result[register] = _byte(gen.builder, word, i)
     gen.bind(op.result, result)
+
+
+def _is_clamped(value: SSAValue, form: _Format) -> bool:
+    """Whether a value is a number between two constants that do not overflow (`tl.clamp` to the largest numbers)."""
+    for names in (("arith.minnumf", "arith.maxnumf"), ("arith.maxnumf", "arith.minnumf")):
+        inner = value
+        for name in names:
+            owner = inner.owner
+            if not isinstance(owner, Operation) or owner.name != name:
+                break
+            bounds = [(v, uniform_constant(v)) for v in owner.operands]
+            known = [(v, c) for v, c in bounds if c is not None and abs(c) < form.limit]
+            if len(known) != 1:
+                break
+            inner = next(v for v in owner.operands if v is not known[0][0])
+        else:
+            return True
+    return False
 
 
 def lower_extf(gen: KernelCodegen, op: arith.ExtFOp) -> None:
