@@ -176,3 +176,55 @@ def test_16_bit_floats_are_compared_in_pairs(how, kind, pairs, target):
         constants = {"R": rows, "C": columns, "HOW": how}
         ptx = ran(reduced, x, dtypes.float32, constants, target, 1)
         assert f"{how}.{pairs}" in ptx
+
+
+def place(x, out, R: tl.constexpr, C: tl.constexpr, HOW: tl.constexpr):
+    rows = tl.arange(0, R)
+    v = tl.load(x + rows[:, None] * C + tl.arange(0, C)[None, :])
+    if HOW == "argmin":
+        result = tl.argmin(v, 1)
+    elif HOW == "argmax":
+        result = tl.argmax(v, 1)
+    elif HOW == "min":
+        value, index = tl.min(v, 1, return_indices=True)
+        result = value.to(tl.int32, bitcast=True) ^ index
+    else:
+        value, index = tl.max(v, 1, return_indices=True)
+        result = value.to(tl.int32, bitcast=True) ^ index
+    tl.store(out + rows, result)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+@pytest.mark.parametrize("how", ["argmin", "argmax", "min", "max"])
+def test_places_of_extremes_take_two_instructions(how, kind, target):
+    """Several equal ones, and zeros of both signs, which are equal but keep their sign."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (8, 128)).astype(kind)
+    if kind is np.float32:
+        x[1], x[2] = np.inf, -np.inf
+        x[3] = np.where(rng.integers(0, 2, 128), 0.0, -0.0)
+        x[4], x[5, 77] = rng.standard_normal(128) * 1e-40, -1e30
+    for warps in (1, 4):
+        constants = {"R": 8, "C": 128, "HOW": how}
+        ptx = ran(place, x.ravel(), dtypes.int32, constants, target, warps)
+        assert "redux.sync" in ptx and "shfl.sync.bfly" not in ptx
+
+
+@tilewright.jit
+def last_of_equals(a, i, b, j):
+    better = (a < b) | ((a == b) & (i > j))
+    return tl.where(better, a, b), tl.where(better, i, j)
+
+
+def last_place(x, out, R: tl.constexpr, C: tl.constexpr):
+    rows, columns = tl.arange(0, R), tl.arange(0, C)
+    v = tl.load(x + rows[:, None] * C + columns[None, :])
+    _, index = tl.reduce((v, tl.broadcast_to(columns[None, :], (R, C))), 1, last_of_equals)
+    tl.store(out + rows, index)
+
+
+def test_other_orders_of_places_take_shuffles():
+    x = np.random.default_rng(0).integers(-3, 4, 8 * 128).astype(np.float32)
+    ptx = ran(last_place, x, dtypes.int32, {"R": 8, "C": 128}, "sm_90a", 1)
+    assert "redux.sync" not in ptx and "shfl.sync.bfly" in ptx

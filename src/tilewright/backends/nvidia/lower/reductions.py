@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower import arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
@@ -168,6 +168,9 @@ def _over_lanes(
             return [_vote(gen, group[0], name, bits)]
         if 1 < width <= _WORD_BITS and name in _WHOLE_WARP and len(bits) == _LANE_BITS:
             return [_reduce_whole_warp(gen, group[0], name)]
+    order = arg_reductions.order_of(block) if len(bits) == _LANE_BITS else None
+    if order is not None:
+        return arg_reductions.reduce_warp(gen, block, group, order)
     for bit in reversed(bits):
         group = _with_other_lane(gen, block, group, elements, 1 << bit)
     return group
@@ -195,8 +198,7 @@ def _reduce_whole_warp(gen: KernelCodegen, value: Value, name: str) -> Value:
     b, width = gen.builder, value.type.width
     extend = b.sext if name in ("arith.maxsi", "arith.minsi") else b.zext
     word = extend(value, I32) if width < _WORD_BITS else value
-    fn = gen.declare(f"llvm.nvvm.redux.sync.{_WHOLE_WARP[name]}", ir.FunctionType(I32, [I32, I32]))
-    result = b.call(fn, [word, ir.Constant(I32, -1)])
+    result = arg_reductions.redux(gen, _WHOLE_WARP[name], word)
     return b.trunc(result, value.type) if width < _WORD_BITS else result
 
 
