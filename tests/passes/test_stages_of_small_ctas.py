@@ -44,6 +44,14 @@ def test_stages(kernel, stages):
     assert {int(count) for count in pipelined} - {1} == {stages}
 
 
+def test_stages_of_larger_ctas():
+    """Four warps fill the partitions of an SM."""
+    types = {name: "*fp16:16" for name in ("q_ptr", "k_ptr", "v_ptr")}
+    types |= {"out_ptr": "*fp32:16", "steps": "i32"}
+    made = attention_of_a_row_block.compile(types, {"DEEP": 128}, target="sm_80", num_warps=4)
+    assert re.search(r"local_alloc .*xf16>.*, 3>$", made.asm["gpu"], re.MULTILINE)
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_results(target):
     rng = np.random.default_rng(1)

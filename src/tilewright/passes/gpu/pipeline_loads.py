@@ -71,6 +71,7 @@ from tilewright.passes.gpu.analysis.loop_dots import (
     find_single_dot,
 )
 from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
+from tilewright.passes.gpu.analysis.registers import PARTITIONS
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -89,7 +90,8 @@ fewer slots for epilogue subtiles cost (128 x 256 tiles on an H200)."""
 _MIN_CTAS, _MIN_WARPS = 2, 8
 """CTAs and warps per SM that loops with two stages leave where one was asked for."""
 _FEW_WARPS = 16
-"""Warps per SM below which loops whose iterations take long give up stages for more."""
+"""Warps per SM below which loops whose iterations take long give up stages for more, in CTAs of fewer warps than an SM has
+partitions."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,8 @@ class Pipeliner:
         iteration ahead arrives in time where an iteration takes as long: then it is warps that hide latency."""
         warps, ops = warps_of(function), list(self.body.walk())
         in_registers = all(isinstance(reader, gpu.LocalLoadOp) for reader in self.pattern.readers)
-        if not in_registers or iteration_cycles(ops, warps) < LOAD_CYCLES:
+        takes_long = iteration_cycles(ops, warps) >= LOAD_CYCLES
+        if warps >= PARTITIONS or not in_registers or not takes_long:
             return False
         ctas = target.shared_bytes // (stages * bytes_ + self.beside + _RESERVE)
         more = target.shared_bytes // ((stages - 1) * bytes_ + self.beside + _RESERVE)
