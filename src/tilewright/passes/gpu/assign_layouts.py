@@ -42,12 +42,11 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
+from tilewright.passes.gpu.analysis.accesses import WIDEST, accesses_as_well, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     EXPENSIVE,
     REMAPS,
     AnchorLayouts,
-    accesses_as_well,
     accumulator_layout,
     dot_layouts,
     is_cheap,

@@ -225,3 +225,30 @@ def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
             if written is None or None in roots or written in roots:
                 return True
     return False
+
+
+def accesses_as_well(op: View, value: SSAValue, layout: Layout, best: Layout) -> bool:
+    """Whether an access of `value` in a layout makes about as few transactions as in `best`."""
+    dim = contiguous_dim(op)
+    if dim is None:
+        return not layout.replicated("lanes") or bool(best.replicated("lanes"))
+    size = tile.element_bytes(tile.element_of(value))
+    run, row = _consecutive(layout, dim)
+    best_run, best_row = _consecutive(best, dim)
+    return run * size >= min(best_run * size, 4) and row * size >= min(best_row * size, 64)
+
+
+def _consecutive(layout: Layout, dim: int) -> tuple[int, int]:
+    """Consecutive elements along `dim` that a thread holds, and that a warp does."""
+    vectors = list(layout.registers)
+    length = 1
+
+    def unit(n: int) -> tuple[int, ...]:
+        return tuple(n if d == dim else 0 for d in range(layout.rank))
+
+    while unit(length) in vectors:
+        length *= 2
+    run = length
+    while unit(length) in layout.lanes:
+        length *= 2
+    return run, length
