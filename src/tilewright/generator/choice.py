@@ -33,8 +33,8 @@ _MOST_SUMS = 1 << 30
 _SWAP_BELOW = 0.98
 #: with more rows tiles fit without SwapAB
 _MOST_SWAPPED_ROWS = 512
-#: rows of A per `wgmma`
-_WARPGROUP_ROWS = 64
+#: rows that leave so many of the 64 of `wgmma` empty that SwapAB, whose tiles fit them, is always chosen
+_FEW_ROWS = 48
 
 #: a tile size for asking which micro-kernel a CPU has for a type
 _USUAL = model.Tiling(64, 64, 64, packed=True)
@@ -137,9 +137,11 @@ def _chosen_swapped(
     if _start(contraction, m, n, k) % _ACCESS:
         return None
     found = _chosen(workload(other, n, m, k, batch), other, target)
-    if 2 * m <= _WARPGROUP_ROWS:
+    if m <= _FEW_ROWS:
         return found
-    return found if found.best.nanoseconds < _SWAP_BELOW * plain.best.nanoseconds else None
+    whole = found.tiling.split_k < plain.tiling.split_k
+    share = 1 + model.SPLIT_GAIN if whole else _SWAP_BELOW
+    return found if found.best.nanoseconds < share * plain.best.nanoseconds else None
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:

@@ -64,15 +64,16 @@ _PART_LINE = 128
 _MAX_ACCUMULATORS_WITH_PRODUCER, _BESIDE_SUMS = 128, 32
 #: time per part of K: 16 and 33 rows times 4096 x 14336 took 42, 44, 46 and 48 µs in 2, 4, 6 and 8 parts (H200)
 _PART_NS = 900.0
-#: bytes of the stages with which `GpuRates.fill_ns` was fitted
-_FITTED_STAGE_BYTES = 48 << 10
+#: time in which an SM receives what all stages of its CTAs hold: 7 x 4096 x 4096 in 64 x 8 tiles took 20.4 µs with 64 KB
+#: in flight, 16.6 with 129 and 16.3 with 184 (H200)
+_FLIGHT_NS = 1800.0
 #: elements of the smallest tiles measured so; smaller ones have several resident CTAs per SM
 _LEAST_TILE_AHEAD = 128 * 128
 
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 #: elements of tiles that are tried with deeper steps: their MMAs end before the next step's barrier
-_NARROW = 64 * 64
-_FEWEST_DEEP_STAGES = 4
+_NARROW = 128 * 40
+_FEWEST_DEEP_STAGES = 5
 #: stages per CTA with which two per SM hide as much latency as one with twice as many
 _FEWEST_STAGES_FOR_TWO = 3
 
@@ -250,7 +251,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     parts = _step(work, t, target, rates)
     step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
     step *= WIDE_TILES.get((t.block_m, t.block_n, t.warps), 1.0)
-    if t.warps <= 4:
+    if t.warps <= 4 or t.block_m * t.block_n <= _NARROW:
         step += rates.single_warpgroup_stall_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
@@ -258,19 +259,12 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     resident = 1 if t.persistent else _resident(work, t, shared, target.sm)
     # CTAs resident on one SM hide each other's prologue and epilogue
     rounds = -(-waves // resident)
-    # the first MMA waits for a whole stage, at the rate of an SM when half of them saturate DRAM
-    ahead = (
-        (shared / t.stages - _FITTED_STAGE_BYTES)
-        * (target.cores or 1)
-        / (2 * rates.dram_bytes_per_ns)
-    )
-    edges = (
-        max(rates.fill_ns / 2, rates.fill_ns + min(0.0, ahead))
-        + stored / rates.store_bytes_per_cycle / rates.clock_ghz
-    )
+    edges = rates.fill_ns + stored / rates.store_bytes_per_cycle / rates.clock_ghz
     busy = waves * steps * step + rounds * edges
     memory_bytes = _memory_bytes(work, t, tiles_m, tiles_n, waves, cores, target)
-    memory = memory_bytes / rates.dram_bytes_per_ns * _uneven(programs, cores, resident)
+    in_flight = resident * shared * cores / (2 * rates.dram_bytes_per_ns * _FLIGHT_NS)
+    memory = memory_bytes / rates.dram_bytes_per_ns
+    memory *= _uneven(programs, cores, resident, in_flight)
     if t.persistent:  # loads ahead of time wait for memory if that is the bottleneck
         busy -= (waves - 1) * _FETCHED_AHEAD_NS * max(0.0, 1 - memory / busy)
     reduction = 0.0
@@ -288,12 +282,18 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     )  # fmt: skip
 
 
-def _uneven(programs: int, cores: int, resident: int) -> float:
-    """Time to stream the operands of all programs, relative to the time if DRAM were saturated throughout: it takes half
-    of the SMs, and the last programs may be fewer."""
-    slots = cores * resident
-    last = programs % slots
-    return (programs - last + last * max(1.0, cores / (2 * min(cores, max(1, last))))) / programs
+def _uneven(programs: int, cores: int, resident: int, in_flight: float) -> float:
+    """Time to stream the operands of all programs, relative to the time if DRAM were saturated throughout.
+
+    It takes half of the SMs for that, and the last programs may be fewer. `in_flight`: bytes that an SM of a saturated
+    half requests at a time, as a fraction of what it must.
+    """
+    last = programs % (cores * resident)
+
+    def slowed(active: int) -> float:
+        return max(1.0, cores / (2 * active * min(1.0, in_flight)))
+
+    return ((programs - last) * slowed(cores) + last * slowed(min(cores, max(1, last)))) / programs
 
 
 def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tilewright.targets import TargetInfo
 #: a candidate must be this much faster to beat a larger tile
 _TIE = 0.01
 #: and this much faster in parts of K to beat one that adds them up in registers
-_SPLIT_GAIN = 0.03
+SPLIT_GAIN = 0.03
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
     split-K."""
     whole = min((e.nanoseconds for e in estimates if e.tiling.split_k == 1), default=math.inf)
     fastest = min(e.nanoseconds for e in estimates)
-    if fastest > (1 - _SPLIT_GAIN) * whole:
+    if fastest > (1 - SPLIT_GAIN) * whole:
         estimates = [e for e in estimates if e.tiling.split_k == 1]
         fastest = whole
     close = [e for e in estimates if e.nanoseconds <= fastest * (1 + _TIE)]
