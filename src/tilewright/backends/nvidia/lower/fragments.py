@@ -215,7 +215,7 @@ class SharedFragments(_Blocks):
         bits = [self._load(p, kind) for p in places]
         if size == 8:
             return register(gen, bits[0], self.element)
-        return self._finished(bits[0] if size == 4 else joined(bits, gen.builder))
+        return self._finished(joined(bits, gen.builder))
 
     def _load(self, place: Vector, kind: ir.IntType) -> Value:
         b = self.gen.builder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.vector_access import register, storage
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def lower_inline_asm(gen: KernelCodegen, op: tile.InlineAsmOp) -> None:
         for argument in op.arguments:
             parts, element = gen.parts(argument), tile.element_of(argument)
             values = [storage(gen, parts[r], element) for r in group]
-            words += [_join(gen, chunk) for chunk in _chunks(values)]
+            words += [joined(chunk, gen.builder) for chunk in _chunks(values)]
         words = [_as(gen, w, _TYPES[letter]) for w, letter in zip(words, inputs, strict=True)]
         made = _call(gen, op, words, [_TYPES[letter] for letter in outputs])
         for i, result in enumerate(op.outputs):
@@ -65,17 +65,6 @@ def _chunks(values: list[Any], width: int = 0) -> list[list[Any]]:
     """Values that share a register: as many as fit into 32 bits."""
     each = max(1, 32 // (width or values[0].type.width))
     return [values[i : i + each] for i in range(0, len(values), each)]
-
-
-def _join(gen: KernelCodegen, values: list[Value]) -> Value:
-    """Integers side by side, the first lowest."""
-    if len(values) == 1:
-        return values[0]
-    b, kind = gen.builder, values[0].type
-    vector: Value = ir.Constant(ir.VectorType(kind, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return b.bitcast(vector, ir.IntType(kind.width * len(values)))
 
 
 def _split(gen: KernelCodegen, value: Value, kind: ir.IntType, count: int) -> list[Value]:

@@ -159,7 +159,7 @@ class MatrixAccess:
 
     def _word(self, values: list[Value]) -> Value:
         bits = [storage(self.gen, v, self.element) for v in values]
-        return bits[0] if len(bits) == 1 else joined(bits, self.gen.builder)
+        return joined(bits, self.gen.builder)
 
 
 def load_matrices(

@@ -131,14 +131,7 @@ def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Va
     each = len(values) // count
     words = []
     for i in range(count):
-        part = stored[i * each : (i + 1) * each]
-        if each == 1:
-            value = part[0]
-        else:
-            vector: Value = ir.Constant(ir.VectorType(part[0].type, each), ir.Undefined)
-            for j, v in enumerate(part):
-                vector = b.insert_element(vector, v, ir.Constant(I32, j))
-            value = b.bitcast(vector, ir.IntType(8 * word_size))
+        value = joined(stored[i * each : (i + 1) * each], b)
         words.append(b.zext(value, _word_type(word_size)) if word_size == 1 else value)
     return words
 
@@ -191,8 +184,11 @@ def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
 
 
 def joined(bits: list[Value], b: Value) -> Value:
-    """Integers side by side in one 32-bit register, the first lowest."""
-    vector: Value = ir.Constant(ir.VectorType(bits[0].type, len(bits)), ir.Undefined)
+    """Integers side by side in one, the first lowest."""
+    if len(bits) == 1:
+        return bits[0]
+    kind = bits[0].type
+    vector: Value = ir.Constant(ir.VectorType(kind, len(bits)), ir.Undefined)
     for i, value in enumerate(bits):
         vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return b.bitcast(vector, I32)
+    return b.bitcast(vector, ir.IntType(kind.width * len(bits)))
