@@ -22,13 +22,7 @@ from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.function import KernelFunction
-from tilewright.backends.llvm.types import (
-    Value,
-    llvm_type,
-    splat,
-    steps,
-    undefined,
-)
+from tilewright.backends.llvm.types import Value, call, llvm_type, splat, steps, undefined
 from tilewright.dialects import cpu, tile
 from tilewright.passes.base import functions_of
 from tilewright.targets import TargetInfo
@@ -89,8 +83,7 @@ class KernelCodegen(Codegen):
 
 def _return(gen: KernelCodegen, op: Operation) -> None:
     if gen.streams and gen.target.triple.startswith("x86_64"):  # these are ordered by no barrier
-        fence = gen.declare("llvm.x86.sse.sfence", ir.FunctionType(ir.VoidType(), []))
-        gen.builder.call(fence, [])
+        call(gen.builder, "llvm.x86.sse.sfence", ir.VoidType())
     gen.builder.ret(ir.Constant(I32, 0))
 
 

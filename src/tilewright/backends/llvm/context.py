@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value, mangled
+from tilewright.backends.llvm.types import Builder, Value, call, mangled
 from tilewright.targets import TargetInfo
 
 
@@ -32,18 +32,10 @@ class MathContext:
         """Fast-math flags of additions and products."""
         return ("contract",) if self.fp_fusion else ()
 
-    def declare(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-        """A function of that name and type, declared once per module."""
-        found = self.module.globals.get(name)
-        if found is None:
-            found = ir.Function(self.module, ir.FunctionType(result, arguments), name)
-        return found
-
     def intrinsic(self, b: Builder, name: str, *arguments: Any) -> Value:
         """`llvm.<name>` overloaded on the type that all arguments and the result have."""
         kind = arguments[0].type
-        fn = self.declare(f"llvm.{name}.{mangled(kind)}", kind, [a.type for a in arguments])
-        return b.call(fn, arguments)
+        return call(b, f"llvm.{name}.{mangled(kind)}", kind, *arguments)
 
 
 #: methods whose instructions are pure functions of the arguments

@@ -23,6 +23,7 @@ from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.types import (
     Builder,
     Value,
+    call,
     constant,
     like,
     llvm_type,
@@ -169,7 +170,7 @@ def _umulhi(op: _Op) -> Any:
     kind = op.values[0].type
     if op.ctx.on_nvidia:  # five operations would become this one again, slowly
         name = {32: "llvm.nvvm.mulhi.ui", 64: "llvm.nvvm.mulhi.ull"}[width]
-        return op.b.call(op.ctx.declare(name, kind, [kind, kind]), op.values)
+        return call(op.b, name, kind, *op.values)
     wide = like(kind, ir.IntType(2 * width))
     product = op.b.mul(*(op.b.zext(v, wide) for v in op.values))
     return op.b.trunc(op.b.lshr(product, constant(wide, width)), op.values[0].type)

@@ -76,6 +76,15 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
 
 
+def call(b: Builder, name: str, result: ir.Type, *values: Value) -> Value:
+    """Call the function or intrinsic of that name, which is declared once per module, for the types of `values`."""
+    found = b.module.globals.get(name)
+    if found is None:
+        kind = ir.FunctionType(result, [v.type for v in values])
+        found = ir.Function(b.module, kind, name)
+    return b.call(found, values)
+
+
 def constant_bytes(module: ir.Module, name: str, data: bytes) -> Any:
     """A constant array of bytes of a module, called `name` where that is free."""
     kind = ir.ArrayType(ir.IntType(8), len(data))

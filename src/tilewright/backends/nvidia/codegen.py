@@ -20,7 +20,7 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.function import KernelFunction
-from tilewright.backends.llvm.types import Builder, Value, llvm_type
+from tilewright.backends.llvm.types import Builder, Value, call, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
@@ -260,9 +260,9 @@ class KernelCodegen(Codegen):
             self.emit_convergent_asm("bar.warp.sync -1;", "~{memory}", ir.VoidType(), [])
             return
         name, numbers = ("count", [1, 32 * self.warps]) if self.role else ("all", [0])
-        kind = ir.FunctionType(ir.VoidType(), [I32] * len(numbers))
-        fn = self.declare(f"llvm.nvvm.barrier.cta.sync.aligned.{name}", kind)
-        self.builder.call(fn, [ir.Constant(I32, number) for number in numbers])
+        given = [ir.Constant(I32, number) for number in numbers]
+        name = f"llvm.nvvm.barrier.cta.sync.aligned.{name}"
+        call(self.builder, name, ir.VoidType(), *given)
 
     def scratch(self, bytes_needed: int, each_cta: bool = False) -> Value:
         """Shared memory for one exchange (write, barrier, read): the first CTA's, or `each_cta`'s own.
@@ -380,8 +380,7 @@ def _barrier(gen: KernelCodegen, op: Operation) -> None:
 
 
 def _assume(gen: KernelCodegen, op: tile.AssumeOp) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
-    gen.builder.call(gen.declare("llvm.assume", kind), [gen.scalar(op.condition)])
+    call(gen.builder, "llvm.assume", ir.VoidType(), gen.scalar(op.condition))
 
 
 def _nothing(gen: KernelCodegen, op: Operation) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.backends.cpu.lower.dot_loops import POINTER, VOID, Builder, declare
-from tilewright.backends.llvm.types import constant_bytes
+from tilewright.backends.cpu.lower.dot_loops import VOID, Builder
+from tilewright.backends.llvm.types import call, constant_bytes
 from tilewright.passes.cpu.dot_plan import GROUP, DotPlan
 
 #: tile registers: up to 2 × 2 accumulators, two of the left and two of the right operand
@@ -48,9 +48,9 @@ def emit_amx_config(b: Builder, plan: DotPlan) -> None:
     if table is None:
         table = constant_bytes(b.module, name, data)
         table.align = 64
-    b.call(declare(b.module, "llvm.x86.ldtilecfg", VOID, POINTER), [table])
+    call(b, "llvm.x86.ldtilecfg", VOID, table)
 
 
 def emit_amx_release(b: Builder) -> None:
     """Give the tile registers back: a dirty state makes every thread switch save 8 KB."""
-    b.call(declare(b.module, "llvm.x86.tilerelease", VOID), [])
+    call(b, "llvm.x86.tilerelease", VOID)

@@ -25,13 +25,10 @@ from tilewright.backends.cpu.lower.amx import (
 from tilewright.backends.cpu.lower.dot_fetch import Fetcher
 from tilewright.backends.cpu.lower.dot_loops import (
     BYTE,
-    I64,
-    POINTER,
     VOID,
     Builder,
     Value,
     at,
-    declare,
     element_type,
     i64,
     load,
@@ -40,6 +37,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
 )
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.backends.llvm.blocks import counted_loop
+from tilewright.backends.llvm.types import call
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan
 from tilewright.passes.cpu.dot_shapes import MicroTile
 from tilewright.targets import TargetInfo
@@ -240,15 +238,13 @@ class _AmxKernel:
             self._products(x, y, rows, a_row)
 
         repeat(b, self.steps, step)
-        store = declare(b.module, "llvm.x86.tilestored64", VOID, BYTE, POINTER, I64)
         for register, place in places:
-            b.call(store, [_register(register), place, i64(acc_row)])
+            call(b, "llvm.x86.tilestored64", VOID, _register(register), place, i64(acc_row))
 
     def _products(self, x: Value, y: Value, rows: int, a_row: int) -> None:
         """Emit one K step. fp16 orders its four products so that each reloads only one operand."""
         b, tile = self.b, self.plan.micro
         name = f"llvm.x86.{_INSTRUCTION[self.plan.kind]}"
-        multiply = declare(b.module, name, VOID, BYTE, BYTE, BYTE)
         many = len(self.sources.left) > 1
         loaded_left = loaded_right = -1
         for left, right in [(0, 0), (1, 0), (1, 1), (0, 1)] if many else [(0, 0)]:
@@ -262,13 +258,11 @@ class _AmxKernel:
                         shift = v * self.right_tile
                         self._load(RIGHT[v], at(b, place, shift), self.right_row)
                     sums = _register(ACCUMULATORS[2 * r + v])
-                    b.call(multiply, [sums, _register(LEFT[r]), _register(RIGHT[v])])
+                    call(b, name, VOID, sums, _register(LEFT[r]), _register(RIGHT[v]))
             loaded_left, loaded_right = left, right
 
     def _load(self, register: int, place: Value, stride: int) -> None:
-        b = self.b
-        intrinsic = declare(b.module, "llvm.x86.tileloadd64", VOID, BYTE, POINTER, I64)
-        b.call(intrinsic, [_register(register), place, i64(stride)])
+        call(self.b, "llvm.x86.tileloadd64", VOID, _register(register), place, i64(stride))
 
 
 def _register(number: int) -> ir.Constant:
@@ -292,10 +286,8 @@ def _larger(b: Builder, seen: Value, halves: Value) -> Value:
     """Lane-wise maximum of `seen` and the bits of the magnitudes."""
     lanes = halves.type.count
     bits = b.and_(b.bitcast(halves, seen.type), ir.Constant(seen.type, [0x7FFF] * lanes))
-    maximum = declare(b.module, f"llvm.umax.v{lanes}i16", seen.type, seen.type, seen.type)
-    return b.call(maximum, [seen, bits])
+    return call(b, f"llvm.umax.v{lanes}i16", seen.type, seen, bits)
 
 
 def _largest(b: Builder, seen: Value) -> Value:
-    name = f"llvm.vector.reduce.umax.v{seen.type.count}i16"
-    return b.call(declare(b.module, name, _I16, seen.type), [seen])
+    return call(b, f"llvm.vector.reduce.umax.v{seen.type.count}i16", _I16, seen)

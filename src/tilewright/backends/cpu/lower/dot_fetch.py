@@ -13,9 +13,9 @@ from tilewright.backends.cpu.lower.dot_loops import (
     Builder,
     Value,
     at,
-    declare,
     i64,
 )
+from tilewright.backends.llvm.types import call
 
 _LINE = 64
 #: the hint of `llvm.prefetch` that becomes prefetcht1: into the second-level cache
@@ -63,7 +63,6 @@ class Fetcher:
     def emit(self, tile: Value, trip: Value, trips: int) -> None:
         """Emit the prefetches of register tile `tile` for iteration `trip` of `trips`."""
         b = self._b
-        prefetch = declare(b.module, "llvm.prefetch.p0", VOID, POINTER, I32, I32, I32)
         hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
         for stream in self._streams:
             portion = -(-stream.share // trips)
@@ -71,9 +70,10 @@ class Fetcher:
             for n in range(portion):
                 index = b.add(first, i64(n))
                 if stream.lines == stream.per_row:  # contiguous
-                    b.call(prefetch, [at(b, stream.base, b.mul(index, i64(_LINE))), *hint])
+                    address = at(b, stream.base, b.mul(index, i64(_LINE)))
+                    call(b, "llvm.prefetch.p0", VOID, address, *hint)
                     continue
                 row = b.udiv(index, i64(stream.per_row))
                 column = b.mul(b.urem(index, i64(stream.per_row)), i64(_LINE))
                 address = at(b, stream.base, b.add(b.mul(row, stream.stride), column))
-                b.call(prefetch, [address, *hint])
+                call(b, "llvm.prefetch.p0", VOID, address, *hint)

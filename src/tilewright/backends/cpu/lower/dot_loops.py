@@ -44,12 +44,6 @@ def i64(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
 
-def declare(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:
-    """The function or intrinsic of that name, declared once per module."""
-    found = module.globals.get(name)
-    return found or ir.Function(module, ir.FunctionType(result, arguments), name)
-
-
 def at(b: Builder, pointer: Value, offset: Value | int) -> Value:
     """The address `offset` bytes after `pointer`."""
     if isinstance(offset, int):

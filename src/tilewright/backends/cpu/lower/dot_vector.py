@@ -15,14 +15,13 @@ from tilewright.backends.cpu.lower.dot_loops import (
     Builder,
     Value,
     at,
-    declare,
     element_type,
     i64,
     load,
     repeat,
 )
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import splat
+from tilewright.backends.llvm.types import call, splat
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 from tilewright.targets import TargetInfo
 
@@ -222,26 +221,18 @@ def _product(b: Builder, plan: DotPlan, target: TargetInfo) -> Product:
             # llvm.fma would become a library call for each lane
             return lambda c, x, y: b.fadd(c, b.fmul(x, y))
         suffix = f"v{lanes}f{32 if plan.acc_type == 'f32' else 64}" if lanes > 1 else "f64"
-        fma = declare(b.module, f"llvm.fma.{suffix}", vector, vector, vector, vector)
-        return lambda c, x, y: b.call(fma, [x, y, c])
+        return lambda c, x, y: call(b, f"llvm.fma.{suffix}", vector, x, y, c)
     if plan.kind == "int":
         return lambda c, x, y: b.add(c, b.mul(x, y))
     bits = 32 * lanes
     if plan.kind == "bf16_pairs":
         halves = ir.VectorType(BFloatType(), 2 * lanes)
         name = f"llvm.x86.avx512bf16.dpbf16ps.{bits}"
-        dot = declare(b.module, name, vector, vector, halves, halves)
-        return lambda c, x, y: b.call(dot, [c, b.bitcast(x, halves), b.bitcast(y, halves)])
+        return lambda c, x, y: call(b, name, vector, c, b.bitcast(x, halves), b.bitcast(y, halves))
     if plan.kind == "int_quads":
         # unsigned bytes times signed bytes
-        bytes_ = ir.VectorType(ir.IntType(8), 4 * lanes)
-        dot = declare(b.module, f"llvm.x86.avx512.vpdpbusd.{bits}", vector, vector, bytes_, bytes_)
-        return lambda c, x, y: b.call(dot, [c, x, y])
-    pairs = ir.VectorType(ir.IntType(16), 2 * lanes)
+        return lambda c, x, y: call(b, f"llvm.x86.avx512.vpdpbusd.{bits}", vector, c, x, y)
     if target.has("avx512vnni") and (bits == 512 or target.has("avx512vl")):
-        name = f"llvm.x86.avx512.vpdpwssd.{bits}"
-        fused_product = declare(b.module, name, vector, vector, pairs, pairs)
-        return lambda c, x, y: b.call(fused_product, [c, x, y])
+        return lambda c, x, y: call(b, f"llvm.x86.avx512.vpdpwssd.{bits}", vector, c, x, y)
     name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
-    multiply = declare(b.module, f"llvm.x86.{name}", vector, pairs, pairs)
-    return lambda c, x, y: b.add(c, b.call(multiply, [x, y]))
+    return lambda c, x, y: b.add(c, call(b, f"llvm.x86.{name}", vector, x, y))

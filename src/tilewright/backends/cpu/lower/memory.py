@@ -13,6 +13,7 @@ from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import (
     Value,
+    call,
     constant,
     llvm_type,
     mangled,
@@ -68,13 +69,13 @@ def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element
 
 def _fetch(gen: KernelCodegen, pointer: Value, ahead: int, size: int) -> None:
     """Prefetch the cache lines of `size` bytes at `ahead` bytes after a pointer."""
-    fn = gen.declare("llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32]))
     hints = [
         ir.Constant(I32, v) for v in (0, 3, 1)
     ]  # read access, high temporal locality, data cache
     for offset in range(0, size, _LINE):
         place = [ir.Constant(I64, ahead + offset)]
-        gen.builder.call(fn, [gen.builder.gep(pointer, place, source_etype=I8), *hints])
+        address = gen.builder.gep(pointer, place, source_etype=I8)
+        call(gen.builder, "llvm.prefetch.p0", ir.VoidType(), address, *hints)
 
 
 def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
@@ -88,11 +89,9 @@ def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
         value = gen.builder.load(pointer, align=align, typ=kind)
     else:
         name = f"llvm.masked.load.{mangled(kind)}.p0"
-        mask_type = ir.VectorType(I1, lanes)
-        fn = gen.declare(name, ir.FunctionType(kind, [PTR, I32, mask_type, kind]))
         other = _vector_other(gen, op.other, kind, element)
         args = [pointer, ir.Constant(I32, align), gen.get(op.mask), other]
-        value = gen.builder.call(fn, args)
+        value = call(gen.builder, name, kind, *args)
     gen.set(op.result, from_storage(gen, value, element, lanes))
 
 
@@ -108,12 +107,10 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
             gen.streams = True
         return
     name = f"llvm.masked.store.{mangled(value.type)}.p0"
-    mask_type = ir.VectorType(I1, lanes)
-    fn = gen.declare(name, ir.FunctionType(ir.VoidType(), [value.type, PTR, I32, mask_type]))
     mask = gen.get(op.mask)
     if _is_known(op.mask):
-        mask = gen.builder.and_(mask, _opaque_true(gen, mask_type))
-    gen.builder.call(fn, [value, pointer, ir.Constant(I32, align), mask])
+        mask = gen.builder.and_(mask, _opaque_true(gen, mask.type))
+    call(gen.builder, name, ir.VoidType(), value, pointer, ir.Constant(I32, align), mask)
 
 
 def _is_known(value: SSAValue) -> bool:
@@ -153,26 +150,22 @@ def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
     kind = _stored(element, lanes)
     pointers = gen.get(op.pointers)
-    mask_type = ir.VectorType(I1, lanes)
     name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
-    fn = gen.declare(name, ir.FunctionType(kind, [pointers.type, I32, mask_type, kind]))
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
     other = _vector_other(gen, op.other, kind, element)
     args = [pointers, ir.Constant(I32, _size(element)), mask, other]
-    gen.set(op.result, from_storage(gen, gen.builder.call(fn, args), element, lanes))
+    value = call(gen.builder, name, kind, *args)
+    gen.set(op.result, from_storage(gen, value, element, lanes))
 
 
 def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
     lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
     value = to_storage(gen, gen.get(op.value), element, lanes)
     pointers = gen.get(op.pointers)
-    mask_type = ir.VectorType(I1, lanes)
     name = f"llvm.masked.scatter.{mangled(value.type)}.v{lanes}p0"
-    fn = gen.declare(
-        name, ir.FunctionType(ir.VoidType(), [value.type, pointers.type, I32, mask_type])
-    )
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
-    gen.builder.call(fn, [value, pointers, ir.Constant(I32, _size(element)), mask])
+    align = ir.Constant(I32, _size(element))
+    call(gen.builder, name, ir.VoidType(), value, pointers, align, mask)
 
 
 # ---- scalars ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import Builder, Value, constant, lanes, like, mangled
+from tilewright.backends.llvm.types import Builder, Value, call, constant, lanes, like, mangled
 
 I32 = ir.IntType(32)
 
@@ -82,8 +82,7 @@ class Single(Arithmetic):
             return self._scalef(x, n, lanes(self.kind))
         if self.ctx.target.has("avx512f"):
             name = f"llvm.ldexp.{mangled(self.kind)}.{mangled(self.bits)}"
-            fn = self.ctx.declare(name, self.kind, [self.kind, self.bits])
-            return self.b.call(fn, [x, self.to_int(n)])
+            return call(self.b, name, self.kind, x, self.to_int(n))
         n = self.clamp(n, -300.0, 300.0)
         whole = self.to_int(n)
         half = self.b.ashr(whole, self.i(1))
@@ -99,11 +98,11 @@ class Single(Arithmetic):
     def _scalef(self, x: Any, n: Any, count: int) -> Any:
         b = self.b
         part = ir.VectorType(self.kind.element, 16)  # type: ignore[attr-defined]
-        mask = ir.IntType(16)
-        fn = self.ctx.declare(
-            "llvm.x86.avx512.mask.scalef.ps.512", part, [part, part, part, mask, I32]
+        zero, every, rounding = (
+            constant(part, 0.0),
+            ir.Constant(ir.IntType(16), -1),
+            ir.Constant(I32, 4),
         )
-        zero = constant(part, 0.0)
         pieces = []
         for start in range(0, count, 16):
             picks = ir.Constant(ir.VectorType(I32, 16), list(range(start, start + 16)))
@@ -111,7 +110,8 @@ class Single(Arithmetic):
                 v if count == 16 else b.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), picks)
                 for v in (x, n)
             )
-            pieces.append(b.call(fn, [a, m, zero, ir.Constant(mask, -1), ir.Constant(I32, 4)]))
+            name = "llvm.x86.avx512.mask.scalef.ps.512"
+            pieces.append(call(b, name, part, a, m, zero, every, rounding))
         while len(pieces) > 1:
             joined = []
             for low, high in zip(pieces[::2], pieces[1::2], strict=True):

@@ -10,6 +10,7 @@ from llvmlite import ir
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder
+from tilewright.backends.llvm.types import call as call_named
 
 _I32 = ir.IntType(32)
 
@@ -21,12 +22,11 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any], lanes: int)
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
     if ctx.on_nvidia:
         symbol = ptx.device_name(symbol)
-    fn = ctx.declare(symbol, element, [element] * len(values))
     if lanes == 1:
-        return b.call(fn, values)
+        return call_named(b, symbol, element, *values)
     result: Any = ir.Constant(kind, ir.Undefined)
     for i in range(lanes):
         index = ir.Constant(_I32, i)
         parts = [b.extract_element(v, index) for v in values]
-        result = b.insert_element(result, b.call(fn, parts), index)
+        result = b.insert_element(result, call_named(b, symbol, element, *parts), index)
     return result

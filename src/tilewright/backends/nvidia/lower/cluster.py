@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.llvm.types import Builder, Value, call
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -40,8 +40,7 @@ def synchronize(gen: KernelCodegen) -> None:
 
 
 def _step(gen: KernelCodegen, b: Builder, step: str) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [])
-    b.call(gen.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind), [])
+    call(b, f"llvm.nvvm.barrier.cluster.{step}.aligned", ir.VoidType())
 
 
 def wait_for_start(gen: KernelCodegen) -> None:
@@ -57,10 +56,7 @@ def wait_for_start(gen: KernelCodegen) -> None:
 
 def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Value:
     """Map `pointer` into this CTA's shared memory to the same offset in the CTA with rank `rank` (`mapa`)."""
-    fn = gen.declare(
-        "llvm.nvvm.mapa.shared.cluster", ir.FunctionType(CLUSTER_SHARED, [SHARED, I32])
-    )
-    return b.call(fn, [pointer, rank])
+    return call(b, "llvm.nvvm.mapa.shared.cluster", CLUSTER_SHARED, pointer, rank)
 
 
 def shared_of_first(gen: KernelCodegen) -> Value:

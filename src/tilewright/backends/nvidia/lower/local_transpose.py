@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, call
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
@@ -183,5 +183,4 @@ class _ByteTranspose:
         gen.emit_convergent_asm(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
 
     def _permuted(self, low: Value, high: Value, order: Value) -> Value:
-        kind = ir.FunctionType(I32, [I32, I32, I32])
-        return self.gen.builder.call(self.gen.declare("llvm.nvvm.prmt", kind), [low, high, order])
+        return call(self.gen.builder, "llvm.nvvm.prmt", I32, low, high, order)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
-from tilewright.backends.llvm.types import Value, constant_bytes
+from tilewright.backends.llvm.types import Value, call, constant_bytes
 from tilewright.backends.nvidia.lower.memory import owner
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
@@ -43,9 +43,8 @@ def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
     if not gen.records_asserts:
         with b.if_then(b.not_(good), likely=False):
             texts = [_string(gen, t) for t in (_text(op.message), at[0], gen.function.name)]
-            kind = ir.FunctionType(ir.VoidType(), [PTR, PTR, I32, PTR, I64])
             given = [*texts[:2], ir.Constant(I32, at[1]), texts[2], ir.Constant(I64, 1)]
-            b.call(gen.declare("__assertfail", kind), given)
+            call(b, "__assertfail", ir.VoidType(), *given)
         return
     gen.asserts.append(AssertSite(_text(op.message), *at))
     with b.if_then(b.not_(good), likely=False):
@@ -146,8 +145,7 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
     for value, offset in zip(values, offsets, strict=True):
         slot = b.gep(space, [ir.Constant(I32, offset)], source_etype=I8)
         b.store(value, slot, align=4)
-    fn = gen.declare("vprintf", ir.FunctionType(I32, [PTR, PTR]))
-    b.call(fn, [string, space])
+    call(b, "vprintf", I32, string, space)
 
 
 def _string(gen: KernelCodegen, text: str) -> Value:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, call
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 
@@ -113,7 +113,7 @@ def _lowered(
         made = getattr(b, _ARITHMETIC[op.name])(*values, flags=gen.math.flags)
     else:
         name = f"llvm.{_INTRINSICS[op.name]}.{suffix}"
-        made = b.call(gen.declare(name, ir.FunctionType(pair, [pair] * len(values))), values)
+        made = call(b, name, pair, *values)
     return _halves(gen, made, kind)
 
 

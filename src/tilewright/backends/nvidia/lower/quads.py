@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, call
 from tilewright.layouts import Layout
 from tilewright.layouts.quads import WANTED, blocks_of, exchanged_words
 
@@ -80,5 +80,5 @@ def _from(gen: KernelCodegen, at: Value, number: int) -> Value:
 
 
 def _shuffle(gen: KernelCodegen, word: Value, lane: Value) -> Value:
-    fn = gen.declare("llvm.nvvm.shfl.sync.idx.i32", ir.FunctionType(I32, [I32] * 4))
-    return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, ir.Constant(I32, 31)])
+    everyone, clamp = ir.Constant(I32, -1), ir.Constant(I32, 31)
+    return call(gen.builder, "llvm.nvvm.shfl.sync.idx.i32", I32, everyone, word, lane, clamp)
