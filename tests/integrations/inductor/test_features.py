@@ -1,4 +1,4 @@
-"""What Inductor is told that it cannot generate for a CPU."""
+"""What Inductor is told that it cannot generate for a CPU, and what it generates wrongly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tilewright.integrations.inductor import features
+from tilewright.integrations.inductor import features, wide_indices
 
 
 @pytest.fixture
@@ -93,3 +93,18 @@ def test_index_add_is_done_in_place_on_a_copy(monkeypatch):
     assert features._with_index_add(lowering, lowerings) is lowerings
     assert lowerings["add"]("x", 0, "index", "source", alpha=2) is copy
     assert done == ["realized", (("add_", copy, 0, "index", "source"), {"alpha": 2}), "copy"]
+
+
+@pytest.mark.parametrize(
+    ("number", "written"), [(2**31, "int64"), (-(2**31) - 1, "int64"), (2**31 - 1, "int32"), (-3, "int32")]
+)  # fmt: skip
+def test_constant_indices_have_a_type_that_holds_them(number, written):
+    sympy = pytest.importorskip("sympy")
+
+    def indexing(self, index, *, copy_shape=None):
+        assert copy_shape == "shape"
+        return SimpleNamespace(index_str=f"tl.full([XBLOCK], {index}, tl.int32)")
+
+    corrected = wide_indices._with_wide_constants(None, indexing)
+    found = corrected(None, sympy.Integer(number), copy_shape="shape")
+    assert found.index_str == f"tl.full([XBLOCK], {number}, tl.{written})"

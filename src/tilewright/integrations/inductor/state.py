@@ -24,6 +24,7 @@ from tilewright.integrations.inductor import (
     tiling,
     torch_caches,
     user_kernels,
+    wide_indices,
     workers,
 )
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
@@ -35,7 +36,8 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 NAMES_ONLY = "names"
 
 _CHANGING = (
-    choices, complex_copies, features, masks, matmul, shifts, single_elements, tiling, user_kernels, workers,
+    choices, complex_copies, features, masks, matmul, shifts, single_elements, tiling, user_kernels,
+    wide_indices, workers,
 )  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
