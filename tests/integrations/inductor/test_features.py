@@ -53,6 +53,12 @@ def test_sort_is_torchs_own_on_the_cpu():
     assert Scheduling.get_backend_features(SimpleNamespace(type="cuda")) == ["SCAN", "SORT"]
 
 
+def test_programs_of_reductions_do_not_wait_for_each_other_on_the_cpu():
+    use = features._without_cooperation(None, lambda device, numel, reduced: True).__func__
+    assert not use(SimpleNamespace(type="cpu"), 2, 40000)
+    assert use(SimpleNamespace(type="cuda"), 2, 40000)
+
+
 def test_sums_over_indices_keep_their_operator_on_the_cpu(monkeypatch):
     """`index_put` with accumulation, which they would become, is four times slower."""
     torch, config = ModuleType("torch"), ModuleType("config")

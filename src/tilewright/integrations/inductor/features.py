@@ -1,4 +1,4 @@
-"""What Inductor may generate for a CPU: all it generates for GPUs but sorts and sums over indices.
+"""What Inductor may generate for a CPU: all it generates for GPUs but sorts, sums over indices and cooperative reductions.
 
 Its sorting kernel is a network over whole rows, made for registers shared by a block's threads. On a CPU it takes
 seconds to compile and is slower than torch's own `sort`, which Inductor calls where a back end cannot sort.
@@ -21,6 +21,7 @@ from tilewright.integrations.inductor.replacements import Replacement
 
 _TRITON = "torch._inductor.codegen.triton"
 _DECOMPOSITIONS = "torch._inductor.decomposition"
+_CHOICES = "torch._inductor.choices"
 _UTILS, _LOWERING = "torch._inductor.utils", "torch._inductor.lowering"
 
 
@@ -32,6 +33,18 @@ def _without_sort(_: Any, original: Any) -> Any:
         return type(features)(f for f in features if f.name != "SORT")
 
     return classmethod(get_backend_features)
+
+
+def _without_cooperation(_: Any, original: Callable[..., bool]) -> Any:
+    """`should_use_cooperative_reduction`, which holds for no reduction on a CPU, even where the settings force it.
+
+    Its programs wait for each other; on a CPU they run one after another on each thread.
+    """
+
+    def use(device: Any, *sizes: Any) -> bool:
+        return device.type != "cpu" and original(device, *sizes)
+
+    return staticmethod(use)
 
 
 def _without_atomics(_: Any, original: Callable[[Any], bool]) -> Any:
@@ -111,6 +124,7 @@ _NAME = "needs_fallback_due_to_atomic_add_limitations"
 REPLACEMENTS = (
     Replacement(_DECOMPOSITIONS, "decompositions", _without_index_put),
     Replacement(_TRITON, "TritonScheduling.get_backend_features", _without_sort),
+    Replacement(_CHOICES, "InductorChoices.should_use_cooperative_reduction", _without_cooperation),
     Replacement(_UTILS, _NAME, _without_atomics),
     Replacement(_LOWERING, _NAME, _without_atomics),
     Replacement(_LOWERING, "use_scatter_fallback", _without_scatter),
