@@ -64,6 +64,7 @@ func.func @overlapping(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   func.return
 }
 // -----
+// RUN: batch-loads{iterations=1}
 // A known even number of iterations needs no test; a sum is carried from one to the next, in order.
 // CHECK-LABEL: @sum
 func.func @sum(%p: !tile.ptr<f32>, %z: tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) {
