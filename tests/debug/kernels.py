@@ -63,3 +63,10 @@ def wraps(o_ptr, stride):
 def waits(x_ptr):
     while tl.atomic_add(x_ptr, 0) == 0:
         pass
+
+
+@tilewright.jit
+def gathers(x_ptr, index_ptr):
+    offsets = tl.arange(0, 8)
+    x = tl.load(x_ptr + offsets)
+    tl.store(x_ptr + offsets, tl.gather(x, tl.load(index_ptr + offsets), 0))

@@ -53,6 +53,15 @@ def test_out_of_bounds():
     )
 
 
+@pytest.mark.parametrize("interpret", ["1", "ir"])
+def test_gather_beyond_the_tile(monkeypatch, interpret):
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", interpret)
+    x, index = np.zeros(8, np.float32), np.array([0, 7, 6, 8, 50, 1, 2, 3], np.int32)
+    expected = r"element 8 of 8 along axis 0 in 2 of 8 lanes, the first at \[3\]"
+    with pytest.raises(OutOfBoundsError, match=expected):
+        kernels.gathers[(1,)](x, index)
+
+
 def test_out_of_bounds_in_a_helper():
     x, out = np.zeros((4, 8), np.float16)[:, :6], np.zeros((4, 8), np.float16)
     kernels.fetches[(1,)](x, out, 4, 6, 8)

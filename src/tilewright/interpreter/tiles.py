@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import DeviceAssertError
+from tilewright.errors import DeviceAssertError, OutOfBoundsError
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
 from tilewright.interpreter.numbers import wide
@@ -85,7 +85,18 @@ def _cat(ctx: Any, attributes: Attributes, kinds: Kinds, a: Any, b: Any) -> Any:
 
 @implements("tile.gather")
 def _gather(ctx: Any, attributes: Attributes, kinds: Any, source: Any, index: Any) -> Any:
-    return [np.take_along_axis(np.asarray(source), np.asarray(index), attributes["axis"])]
+    source, index, axis = np.asarray(source), np.asarray(index), attributes["axis"]
+    extent = source.shape[axis]
+    outside = (index < -extent) | (index >= extent)  # NumPy counts negative ones from the end
+    if outside.any():
+        lane = np.argwhere(outside)[0]
+        raise OutOfBoundsError(
+            f"tl.gather reads element {index[tuple(lane)]} of {extent} along axis {axis} in"
+            f" {int(outside.sum())} of {outside.size} lanes, the first at {lane.tolist()}",
+            help="indices must lie inside the tile, also in lanes whose result is not used",
+            location=ctx.location,
+        )
+    return [np.take_along_axis(source, index, axis)]
 
 
 @implements("tile.histogram")
