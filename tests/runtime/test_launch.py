@@ -274,3 +274,27 @@ def test_warmup_takes_a_dtype_for_a_constant_as_it_is():
 
     compiled = fill.warmup(tw.language.float32, kind=tw.language.int32, grid=(1,))
     assert [a.name for a in compiled.plan.arguments if a.kind == "pointer"] == ["out"]
+
+
+@tw.jit
+def parameter_named_grid(grid, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(grid + offsets % 4), mask=offsets < n)
+
+
+@pytest.mark.parametrize("interpret", ["0", "1", "ir"])
+@pytest.mark.parametrize("form", [(2,), 2, lambda meta: (tw.cdiv(meta["n"], meta["BLOCK"]),)])
+def test_a_parameter_named_grid(monkeypatch, interpret, form):
+    """As in Triton it is given by position; the launch's grid is another value."""
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", interpret)
+    table, out = np.arange(4, dtype=np.float32), np.zeros(30, np.float32)
+    for _ in range(3):  # the slow path, then the fast one
+        out[:] = -1
+        parameter_named_grid[form](table, out, 30, BLOCK=16)
+        assert np.array_equal(out, np.arange(30) % 4)
+    parameter_named_grid.run(table, out, 30, BLOCK=16, grid=form)
+
+
+def test_a_parameter_named_warmup():
+    with pytest.raises(LaunchError, match="a parameter called 'warmup'"):
+        tw.jit(lambda warmup: None)[(1,)](1)

@@ -238,16 +238,16 @@ class FastPathSource:
         names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
         stream = "" if self.library is None else ", _tw_stream(_tw_d)"
         return [
-            "if grid.__class__ is not tuple:",
-            "    if _tw_callable(grid):",
-            f"        grid = grid({{{names}}})",
-            "    if grid.__class__ is not tuple:",
-            "        grid = _tw_extents(grid)",
-            f"_tw_r = {entry}[0](grid{stream}{''.join(', ' + c for c in self._call)})",
+            "if _tw_grid.__class__ is not tuple:",
+            "    if _tw_callable(_tw_grid):",
+            f"        _tw_grid = _tw_grid({{{names}}})",
+            "    if _tw_grid.__class__ is not tuple:",
+            "        _tw_grid = _tw_extents(_tw_grid)",
+            f"_tw_r = {entry}[0](_tw_grid{stream}{''.join(', ' + c for c in self._call)})",
             "if _tw_r is None:",
             f"    return {entry}[1]",
             "if _tw_r.__class__ is tuple:",
-            f"    return _tw_report({entry}, _tw_r, grid, ({''.join(f'{p.name}, ' for p in self.params)}))",
+            f"    return _tw_report({entry}, _tw_r, _tw_grid, ({''.join(f'{p.name}, ' for p in self.params)}))",
         ]
 
     def _guarded(self, lines: list[str]) -> list[str]:
@@ -276,7 +276,7 @@ class FastPathSource:
             "not _tw_extra",
             "not warmup",
             "not _tw_hooks",
-            "grid is not _tw_missing",
+            "_tw_grid is not _tw_missing",
         ]
         plain = "()" if self.library is None else "(*_tw_options.items(),)"
         options = f"{plain} if _tw_usual(_tw_options) else _tw_option_key(_tw_options)"

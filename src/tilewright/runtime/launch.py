@@ -80,12 +80,11 @@ class Launcher:
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        for name in ("grid", "warmup"):
-            if name in self.kernel.arg_names:
-                raise LaunchError(
-                    f"kernel {self.name} has a parameter called '{name}', which launches use",
-                    help="rename it",
-                )
+        if "warmup" in self.kernel.arg_names:
+            raise LaunchError(
+                f"kernel {self.name} has a parameter called 'warmup', which launches use",
+                help="rename it",
+            )
 
     # ---- generated functions -----------------------------------------------------------------------
 
@@ -115,12 +114,12 @@ class Launcher:
         head, values = self._head()
         usual = self.usual_options
         source = f"""
-def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usual)}, **_tw_options):
+def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usual)}, **_tw_options):
     global _tw_last
     try:
 {fast or "        pass"}
 {"".join(f"        if {n} is not None: _tw_options[{n!r}] = {n}{chr(10)}" for n in usual)}
-        return _tw_slow(({"".join(n + ", " for n in names)}), _tw_extra, grid, warmup, _tw_options)
+        return _tw_slow(({"".join(n + ", " for n in names)}), _tw_extra, _tw_grid, warmup, _tw_options)
     except _tw_error as _tw_e:
         _tw_shown = _tw_strip(_tw_e)
     raise _tw_shown
