@@ -249,8 +249,8 @@ def _missing(name: str) -> str:
 
 _CHOICES = """# Cost model and tile selection
 
-`generator/model.py` estimates the time of each tile configuration of a matmul and takes the fastest, in about a millisecond, without
-measuring anything:
+`generator/gpu_model.py` estimates the time of each tile configuration of a matmul, and `generator/model.py` takes the fastest, in about a
+millisecond, without measuring anything:
 
     launch + waves of programs · (begin + steps + end) + reduction of split K
 

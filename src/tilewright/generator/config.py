@@ -60,8 +60,9 @@ class MatmulConfig:
 
     Attributes:
         block_m, block_n, block_k: extents of the output tile of a program, and of the slices of A and B per
-            step of the main loop. Any positive integers for the interpreter and the CPU. GPUs require powers of
-            two; sm_90a also allows three times a power of two, and from 64 columns on multiples of 16.
+            step of the main loop, any positive integers. Tensor cores of GPUs take those that the shapes of their
+            instructions divide: on sm_90a 64 rows, or three times a power of two, and multiples of 16 columns (8
+            below 64).
         group_m: rows of tiles in a group of consecutive programs, for reuse of B in L2 (1: row-major order).
         num_warps, num_stages: launch options (GPU).
         split_k: number of programs per output tile, each with a part of K. They write partial results to a

@@ -11,6 +11,9 @@ longest decides (a 10-norm of the three). `wgmma` reads a 64-row block of A at h
 64 rows: 128 × 64 tiles starve the tensor cores, 64 × 256 tiles do not. MMAs overlap less with memory traffic,
 because the programs of a wave start and end together.
 
+DRAM is saturated by half of the SMs with enough bytes in flight. So a last wave of few programs costs more than its share
+of the bytes unless two CTAs per SM make it part of the first, and a persistent kernel gains nothing where DRAM decides.
+
 The parameters were fitted on an H200 to 170 matmuls of 14 shapes in CUDA graphs, where the model's choice is 1 % slower
 than the fastest on average (`tests/generator/test_model.py` has choices and times), and to 2,100 of 86 shapes with 7 to
 65,536 rows and a cold L2, where it is 2 % slower.
