@@ -150,11 +150,8 @@ class Machine:
 
     @cached_property
     def assigned(self):
-        """Registers that some instruction of every thread writes.
-
-        Others are parts of words that LLVM knows to be unused, or of a masked load whose lanes nobody asks for.
-        """
-        first = (op.operands[0] for op in self.code if op.operands and not op.guard)
+        """Registers that some instruction writes: others are parts of words that LLVM knows to be unused."""
+        first = (op.operands[0] for op in self.code if op.operands)
         return {name for operand in first for name in re.findall(r"%r\w+", operand)}
 
     def predicate(self, text):
