@@ -404,3 +404,34 @@ def test_boxes_begin_with_a_chunk_and_store_whole_ones(first, known, width):
     close(run_on_copies(module, [a, b, c, first], (2, 1, 1))[2], wanted)
     made = backend.compile(built(*what), Options(num_warps=4), TARGET)
     close(run_ptx(made, [a, b, c, first], (2, 1, 1))[2], wanted)
+
+
+def rows_up_to_an_end(a, b, c, ends, an, bn, n):
+    """Products over the rows of a group, which a table gives by their end and their number."""
+    e = tl.program_id(0)
+    end, count = tl.load(ends + e), tl.load(ends + 2 + e)
+    r = tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for first in range(end - count, end, 64):
+        m = first + r
+        rows = m.to(tl.int64)
+        x = tl.load(a + rows[None, :] * an + r[:, None], (r < n)[:, None] & (m < end)[None, :], 0.0)
+        y = tl.load(b + rows[:, None] * bn + r[None, :], (m < end)[:, None] & (r < n)[None, :], 0.0)
+        total = tl.dot(x, y, total)
+    tl.store(c + e * 4096 + r[:, None] * 64 + r[None, :], total)
+
+
+def test_rows_up_to_an_end():
+    """The end is no array's begin: rows before it have coordinates that are not below 0."""
+    types = dict.fromkeys("abc", HALF) | {"ends": dtypes.pointer_type(dtypes.int32)}
+    types |= dict.fromkeys(("an", "bn", "n"), dtypes.int32)
+    module = build(KernelFunction(rows_up_to_an_end), types, dict.fromkeys(types, 16)).module
+    made = backend.compile(module, Options(num_warps=4, num_stages=2), TARGET)
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-2, 3, (160, 64)).astype(np.float16) for _ in range(2))
+    ends = np.array([70, 150, 70, 80], np.int32)
+    found = run_ptx(made, [a, b, np.zeros((2, 64, 64), np.float16), ends, 64, 64, 48], (2, 1, 1))[2]
+    wanted = np.zeros((2, 64, 64))
+    for e, (begin, end) in enumerate([(0, 70), (70, 150)]):
+        wanted[e, :48, :48] = a[begin:end, :48].T.astype(float) @ b[begin:end, :48].astype(float)
+    close(found, wanted)

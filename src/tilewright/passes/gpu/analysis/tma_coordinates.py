@@ -210,7 +210,13 @@ class _Division:
         return found
 
     def _doubts(self, coordinates: Coordinates) -> int | None:
-        """Return the number of coordinates that are not plausible; None if one is certainly negative."""
+        """Return the number of coordinates that are not plausible; None if one is certainly negative, or ends at 0 or
+        before: all that its limit leaves is then at negative coordinates (rows from `end - count` on up to a loaded
+        `end`, whose plane would begin at `end`)."""
+        for place, axis in zip(coordinates.places, self.axes, strict=True):
+            end = (axis.limit + place).number if axis.limit is not None else None
+            if end is not None and end <= 0:
+                return None
         doubts = 0
         for place in coordinates.all():
             if self.rules.plausible(place):
