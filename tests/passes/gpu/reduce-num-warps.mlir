@@ -35,6 +35,18 @@ func.func @enough(%a: f32) attributes {gpu.num_warps = 4 : i32} {
   func.return
 }
 // -----
+// A search: where an iteration loads depends on what the one before has loaded, and so a thread has one element or two.
+// CHECK: func.func @search{{.+}}gpu.num_warps = 16 : i32
+func.func @search(%p: !tile.ptr<i32>, %first: tensor<1024xi32>, %zero: i32, %n: i32, %one: i32) attributes {gpu.num_warps = 16 : i32} {
+  %base = tile.splat %p : !tile.ptr<i32> to tensor<1024x!tile.ptr<i32>>
+  %last = scf.for %i = %zero to %n step %one iter_args(%at = %first) -> (tensor<1024xi32>) : i32 {
+    %q = tile.addptr %base, %at : tensor<1024x!tile.ptr<i32>>, tensor<1024xi32> to tensor<1024x!tile.ptr<i32>>
+    %next = tile.load %q : tensor<1024x!tile.ptr<i32>> to tensor<1024xi32>
+    scf.yield %next : tensor<1024xi32>
+  }
+  func.return
+}
+// -----
 // A program of several blocks keeps a warp in each.
 // CHECK: func.func @blocks{{.+}}gpu.num_warps = 4 : i32
 func.func @blocks(%a: f32) attributes {gpu.num_warps = 16 : i32, gpu.num_ctas = 4 : i32} {

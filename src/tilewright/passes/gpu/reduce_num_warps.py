@@ -5,8 +5,8 @@ them would hold a few elements each, or copies: they repeat the address arithmet
 reduction, and keep other programs off the SM. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
 warps, which keep an SM's schedulers busy without help, need twice that. Where accesses take fewer elements at once on
-average (gathers, strides), every thread has as many as those take. In a recurrence of independent elements every
-thread has one: iterations run one after another, and each takes as long as a thread's share of it.
+average (gathers, strides), every thread has as many as those take. In a recurrence or a search of independent elements
+every thread has one: iterations run one after another, and each takes as long as a thread's share of it.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
@@ -44,7 +44,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import accessed, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.recurrences import is_recurrence
+from tilewright.passes.gpu.analysis.recurrences import is_recurrence, is_search
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import TargetInfo
 
@@ -79,9 +79,10 @@ class ReduceNumWarps(Pass):
 
 
 def _is_elementwise(loop: scf.ForOp) -> bool:
-    """Whether a loop is a recurrence in which elements do not depend on each other."""
+    """Whether a loop is a recurrence or a search in which elements do not depend on each other."""
     exchanges = (tile.ReduceOp, tile.ScanOp, tile.DotOp)
-    return is_recurrence(loop) and not any(isinstance(op, exchanges) for op in loop.body.walk())
+    serial = is_recurrence(loop) or is_search(loop)
+    return serial and not any(isinstance(op, exchanges) for op in loop.body.walk())
 
 
 def _mean_run(function: FuncOp) -> int:

@@ -40,6 +40,24 @@ def is_recurrence(loop: scf.ForOp) -> bool:
     return False
 
 
+def is_search(loop: scf.ForOp) -> bool:
+    """Whether an iteration loads, tile by tile, from where what the previous one loaded says (a binary search)."""
+    body, end = loop.body.block, end_of(loop.body.block)
+    loads = [op for op in body.ops if isinstance(op, tile.LoadOp | tile.LoadViewOp)]
+    for arg in body.args[1:]:
+        if tile.is_tile(arg):
+            state = tiles_from([arg])
+            dependent = [op for op in loads if not state.keys().isdisjoint(_places(op))]
+            if end.operands[arg.index - 1] in tiles_from(op.results[0] for op in dependent):
+                return True
+    return False
+
+
+def _places(load: tile.LoadOp | tile.LoadViewOp) -> list[SSAValue]:
+    """What says where a load reads."""
+    return [load.pointer] if isinstance(load, tile.LoadOp) else [load.base, *load.indices]
+
+
 def tiles_from(values: Iterable[SSAValue]) -> dict[SSAValue, None]:
     """Tiles that operations of a block compute from `values`, and those."""
 
