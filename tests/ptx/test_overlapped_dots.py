@@ -39,12 +39,26 @@ def gradients(k_ptr, v_ptr, q_ptr, do_ptr, dk_ptr, dv_ptr, steps):
     tl.store(dv_ptr + place, dv)
 
 
-def compiled():
+def projections(k_ptr, v_ptr, q_ptr, do_ptr, dk_ptr, dv_ptr, steps):
+    """Dots whose left operands, of 16 registers each, are computed in the loop."""
+    rows, deep, step = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, 32)
+    place = rows[:, None] * 64 + deep[None, :]
+    k = tl.load(k_ptr + place).to(tl.float32)
+    for i in range(steps):
+        at = (i * 32 + step)[:, None] * 64 + deep[None, :]
+        q, do = tl.load(q_ptr + at), tl.load(do_ptr + at)
+        p = tl.dot(k.to(tl.float16), tl.trans(q)).to(tl.float16)
+        dp = tl.dot((k * 0.5).to(tl.float16), tl.trans(do)).to(tl.float16)
+        k -= tl.dot(p * dp, q)
+    tl.store(dk_ptr + place, k)
+
+
+def compiled(kernel=gradients):
     names = ("k_ptr", "v_ptr", "q_ptr", "do_ptr")
     types = dict.fromkeys(names, pointer_type(dtypes.float16))
     types |= dict.fromkeys(("dk_ptr", "dv_ptr"), pointer_type(dtypes.float32))
     module = build(
-        KernelFunction(gradients), {**types, "steps": dtypes.int32}, dict.fromkeys(types, 16)
+        KernelFunction(kernel), {**types, "steps": dtypes.int32}, dict.fromkeys(types, 16)
     )
     return backend.compile(module.module, Options(num_warps=4), target_info("sm_90a"))
 
@@ -67,6 +81,17 @@ def waits(artifact):
 
 def test_products_are_in_flight_together(artifact):
     assert sorted(int(w[1]) for w in waits(artifact)) == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("kernel", "held"), [(gradients, [8, 0]), (projections, [0, 32])])
+def test_operands_of_dots_that_are_in_flight_together(monkeypatch, kernel, held):
+    """In the order of the source, and with independent dots first: words of a thread."""
+    found, count = [], overlap._operands_held_together
+    monkeypatch.setattr(
+        overlap, "_operands_held_together", lambda order: found.append(count(order)) or found[-1]
+    )
+    compiled(kernel)
+    assert found == held
 
 
 def test_waits_come_late_where_no_order_has_registers_to_spare(monkeypatch):

@@ -77,7 +77,7 @@ class _Simulation:
     ) -> None:
         self.schedule, self.costs, self.groups, self.slow = schedule, costs, groups, slow
         graph = schedule.graph
-        self.read = {op: _dots_read(graph, op) for op in graph.steps}
+        self.read = {op: dots_read(graph, op) for op in graph.steps}
 
     def run(self) -> float:
         """Return the steady-state cycles per iteration. The stream with the earliest clock issues next."""
@@ -113,7 +113,7 @@ class _Simulation:
         return (marks[-1] - marks[half]) / max(1, len(marks) - 1 - half)
 
 
-def _dots_read(graph: LoopGraph, op: Operation) -> list[Operation]:
+def dots_read(graph: LoopGraph, op: Operation) -> list[Operation]:
     """Return the dots of the loop whose results a step reads, except as the accumulator of another dot."""
     values = [v for v in graph.operands_of(op) if not (isinstance(op, gpu.WgmmaOp) and v is op.acc)]
     made = [graph.made_by(v) for v in values]

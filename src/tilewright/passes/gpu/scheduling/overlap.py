@@ -22,7 +22,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import gpu
+from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import (
     backward_slice,
     block_of,
@@ -32,9 +32,9 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-from tilewright.passes.gpu.scheduling.cost import cycles, live_registers
+from tilewright.passes.gpu.scheduling.cost import cycles, dots_read, live_registers
 from tilewright.passes.gpu.scheduling.graph import loop_graph
-from tilewright.passes.gpu.scheduling.shifts import Schedule, schedules
+from tilewright.passes.gpu.scheduling.shifts import Schedule, registers, schedules
 
 _OTHER_REGISTERS = 40
 """Registers per thread for addresses, counters, temporaries and operands of MMAs in flight, in addition to the schedule's
@@ -57,19 +57,31 @@ def plan_overlap(loop: scf.ForOp, warps: int, most_ctas: int) -> list[Operation]
         return None
 
     def cycles_of_sm(schedule: Schedule) -> float:
-        registers = live_registers(schedule) + _OTHER_REGISTERS
-        if registers > max_registers_per_thread(warps):
+        needed = live_registers(schedule) + _operands_held_together(schedule) + _OTHER_REGISTERS
+        if needed > max_registers_per_thread(warps):
             return math.inf
-        return cycles(schedule, warps) / min(most_ctas, _ctas(registers, warps))
+        return cycles(schedule, warps) / min(most_ctas, _ctas(needed, warps))
 
     chosen = min(schedules(graph)[:2], key=cycles_of_sm)  # the first of equals: that of the source
     return [op for op, _ in chosen.order if isinstance(op, gpu.WgmmaOp)]
 
 
-def _ctas(registers: int, warps: int) -> int:
+def _operands_held_together(schedule: Schedule) -> int:
+    """Return the most registers per thread that operands of several MMAs in flight take, none of which has been read."""
+    most = held = dots = 0
+    for op, _ in schedule.order:
+        if isinstance(op, gpu.WgmmaOp):
+            held, dots = held + (registers(op.lhs) if tile.is_tile(op.lhs) else 0), dots + 1
+            most = max(most, held if dots > 1 else 0)
+        elif dots_read(schedule.graph, op):
+            held = dots = 0
+    return most
+
+
+def _ctas(needed: int, warps: int) -> int:
     """Return the CTAs per SM that threads with so many registers allow."""
     count = 1
-    while registers <= max_registers_per_thread((count + 1) * warps) and count < _MOST_CTAS:
+    while needed <= max_registers_per_thread((count + 1) * warps) and count < _MOST_CTAS:
         count += 1
     return count
 
