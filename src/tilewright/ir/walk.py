@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from xdsl.dialects import scf
@@ -19,6 +20,27 @@ def ancestors(op: Operation) -> Iterator[Operation]:
     while above is not None:
         yield above
         above = above.parent_op()
+
+
+def following(op: Operation) -> Iterator[Operation]:
+    """The operations after `op` in its block, in order."""
+    after = op.next_op
+    while after is not None:
+        yield after
+        after = after.next_op
+
+
+def preceding(op: Operation) -> Iterator[Operation]:
+    """The operations before `op` in its block, the nearest first."""
+    before = op.prev_op
+    while before is not None:
+        yield before
+        before = before.prev_op
+
+
+def operations_between(first: Operation, last: Operation) -> Iterator[Operation]:
+    """The operations of a block after `first` and before `last`, or to its end."""
+    return takewhile(lambda op: op is not last, following(first))
 
 
 def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.walk import operations_between
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -152,12 +153,11 @@ def _joined(digits: Digits) -> Digits:
 
 def _quiet(load: Operation, dot: Operation) -> bool:
     """Whether only loads and arithmetic stand between the load and the dot."""
-    op = load.next_op
-    while op is not None and op is not dot:
-        if op.regions or not (is_pure(op) or isinstance(op, (*LOADS, cpu.DotOp, cpu.PrepackedOp))):
-            return False
-        op = op.next_op
-    return op is dot
+    harmless = (*LOADS, cpu.DotOp, cpu.PrepackedOp)
+    return load.parent is dot.parent and not any(
+        op.regions or not (is_pure(op) or isinstance(op, harmless))
+        for op in operations_between(load, dot)
+    )
 
 
 def _replace(dot: cpu.DotOp, index: int, layout: BufferLayout) -> None:

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.ir.walk import closure
+from tilewright.ir.walk import closure, operations_between
 from tilewright.passes.analysis.aliasing import has_distinct_lanes
 from tilewright.passes.analysis.edit import (
     backward_slice,
@@ -105,12 +105,10 @@ def _touches_memory(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
 
 def _quiet_between(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> bool:
     """Whether only scalar arithmetic stands between two groups of one block."""
-    op = first.next_op
-    while op is not None and op is not second:
-        if op.regions or isinstance(op, (*LOADS, *WRITES, *CONTROL, cpu.DotOp)):
-            return False
-        op = op.next_op
-    return op is second
+    return second.parent is first.parent and not any(
+        op.regions or isinstance(op, (*LOADS, *WRITES, *CONTROL, cpu.DotOp))
+        for op in operations_between(first, second)
+    )
 
 
 def _flows_to_own_lanes(value: SSAValue, store: tile.StoreViewOp) -> bool:

@@ -46,7 +46,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.ir.walk import ancestors
+from tilewright.ir.walk import ancestors, following, operations_between
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass, functions_of
@@ -104,9 +104,7 @@ def _deallocate(function: FuncOp, target: TargetInfo) -> None:
 def _end_of_lifetime(last: Operation, behind_loops: bool) -> Operation | None:
     """The first barrier after the last use of a buffer; the loop itself where that is in one, and threads may write
     shared memory before the barrier (`behind_loops`: a barrier can be inserted). None if there is none."""
-    barrier = last.next_op
-    while barrier is not None and not isinstance(barrier, gpu.BarrierOp):
-        barrier = barrier.next_op
+    barrier = next((op for op in following(last) if isinstance(op, gpu.BarrierOp)), None)
     if behind_loops and last.regions and not _only_pure_ops_between(last, barrier):
         return last
     return barrier
@@ -114,10 +112,7 @@ def _end_of_lifetime(last: Operation, behind_loops: bool) -> Operation | None:
 
 def _only_pure_ops_between(op: Operation, barrier: Operation | None) -> bool:
     """Return whether there are only operations without effects between `op` and the barrier after it."""
-    current = op.next_op
-    while current is not None and current is not barrier and is_pure(current):
-        current = current.next_op
-    return current is not None and current is barrier
+    return barrier is not None and all(map(is_pure, operations_between(op, barrier)))
 
 
 def _insert_deallocs(function: FuncOp, ends: dict[SSAValue, Operation]) -> None:

@@ -63,7 +63,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.ir.walk import innermost_loop
+from tilewright.ir.walk import innermost_loop, preceding
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 from tilewright.passes.analysis.edit import (
@@ -454,13 +454,10 @@ def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Op
     users = {outermost_in(block, use.operation) for buffer in buffers for use in buffer.uses}
     end = outermost_in(block, op)
     place = end
-    current = end.prev_op
-    while current is not None and current not in users:
-        if not isinstance(current, gpu.WgmmaWaitOp):
-            place = current
-            current = current.prev_op
-            continue
-        break
+    for current in preceding(end):
+        if current in users or isinstance(current, gpu.WgmmaWaitOp):
+            break
+        place = current
     return place
 
 

@@ -42,6 +42,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import preceding
 from tilewright.passes.analysis.edit import (
     branch,
     end_of,
@@ -376,9 +377,7 @@ class Pipeliner:
         if pattern.several:
             return self._order_of_several(pattern, stage, phase)
         reader = (*pattern.turns, *pattern.readers)[0]
-        barrier = reader.prev_op
-        while not isinstance(barrier, gpu.BarrierOp):
-            barrier = barrier.prev_op if barrier is not None else None
+        barrier = next(op for op in preceding(reader) if isinstance(op, gpu.BarrierOp))
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)
         barrier.detach()

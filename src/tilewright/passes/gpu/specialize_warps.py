@@ -34,7 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.ir.walk import closure
+from tilewright.ir.walk import closure, preceding
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, start_of
@@ -273,9 +273,7 @@ class _Specializer(Pipeliner):
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
         multiply, done = pattern.readers[0], cast(gpu.WgmmaWaitOp, pattern.done)
         last: Any = pattern.last_barrier  # an MMA that runs on its own has one
-        barrier = multiply.prev_op
-        while not isinstance(barrier, gpu.BarrierOp):
-            barrier = barrier.prev_op if barrier is not None else None
+        barrier = next(op for op in preceding(multiply) if isinstance(op, gpu.BarrierOp))
         self.transport.wait(slot, phase, self.ahead, start_of(body))
         for op in (barrier, *pattern.copies, *pattern.commits, *pattern.waits):
             erase(op)

@@ -12,6 +12,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation
 
 from tilewright.dialects import gpu
+from tilewright.ir.walk import operations_between
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
@@ -33,7 +34,7 @@ def _join(second: gpu.WgmmaOp) -> None:
     first = wait.acc.owner
     if not isinstance(first, gpu.WgmmaOp) or first.parent is not second.parent:
         return
-    between = _between(first, second)
+    between = list(operations_between(first, second))
     movable = gpu.LocalStoreOp | arith.ConstantOp
     if not all(op is wait or isinstance(op, gpu.BarrierOp | movable) for op in between):
         return
@@ -52,15 +53,6 @@ def _join(second: gpu.WgmmaOp) -> None:
     for op in between:
         if op not in moved:
             op.erase()
-
-
-def _between(first: Operation, last: Operation) -> list[Operation]:
-    found: list[Operation] = []
-    current = first.next_op
-    while current is not None and current is not last:
-        found.append(current)
-        current = current.next_op
-    return found
 
 
 def _may_stand_before(

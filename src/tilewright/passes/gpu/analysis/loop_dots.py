@@ -9,6 +9,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.ir.walk import following
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
@@ -85,10 +86,7 @@ def _single_dot(loop: scf.ForOp) -> PipelinePattern | None:
 
 def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
     """The barrier after the MMA that a read is for."""
-    current = read.next_op
-    while current is not None and not isinstance(current, gpu.BarrierOp):
-        current = current.next_op
-    return current
+    return next((op for op in following(read) if isinstance(op, gpu.BarrierOp)), None)
 
 
 def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
@@ -132,9 +130,5 @@ def _waited_for(mma: gpu.WgmmaOp) -> bool:
     """Whether an MMA is over in the iteration that starts it."""
     if mma.instruction.data == SHARED_FMA:
         return True
-    current: Operation | None = mma
-    while current is not None:
-        if isinstance(current, gpu.WgmmaWaitOp):
-            return current.pending.value.data == 0
-        current = current.next_op
-    return False
+    wait = next((op for op in following(mma) if isinstance(op, gpu.WgmmaWaitOp)), None)
+    return wait is not None and wait.pending.value.data == 0

@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import following
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
@@ -105,11 +106,9 @@ def end_of_use(op: Operation, block: Block) -> Operation | None:
         return outermost_in(block, op)
     within: Operation | None = op
     while within is not None:
-        following = within.next_op
-        while following is not None:
-            if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
-                return outermost_in(block, following)
-            following = following.next_op
+        for later in following(within):
+            if isinstance(later, gpu.WgmmaWaitOp) and later.pending.value.data == 0:
+                return outermost_in(block, later)
         within = within.parent_op() if within.parent is not block else None
     return None
 

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import operations_between
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
@@ -129,12 +130,7 @@ def copy_obstacle(
 
 def _writes_between(first: tile.LoadViewOp, last: Operation) -> bool:
     """Whether an operation between two of a block may write what the first reads."""
-    current = first.next_op
-    while current is not None and current is not last:
-        if may_clobber(current, [first.base]):
-            return True
-        current = current.next_op
-    return False
+    return any(may_clobber(op, [first.base]) for op in operations_between(first, last))
 
 
 def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, Operation]]:
