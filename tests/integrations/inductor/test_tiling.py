@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tilewright.integrations.inductor import tiling
@@ -26,3 +28,28 @@ class Symbol:
 )
 def test_a_second_dimension(merged, tiled, better):
     assert tiling.is_better(merged, tiled) is better
+
+
+def test_extents_that_tilings_are_made_of():
+    """Inductor is asked for tilings only where one of these is worth a loop."""
+    sympy = pytest.importorskip("sympy")
+
+    class Node(SimpleNamespace):
+        def get_ranges(self):
+            return self.ranges
+
+    class Access(SimpleNamespace):
+        pass
+
+    division, remainder = sympy.Function("FloorDiv"), sympy.Function("ModularIndexing")
+    simd = SimpleNamespace(
+        scheduler=SimpleNamespace(SchedulerNode=Node),
+        MemoryDep=Access, FloorDiv=division, ModularIndexing=remainder,
+    )  # fmt: skip
+    x = sympy.Symbol("x")
+    merged = Access(ranges={x: 200704}, index=3 * division(x, 784) + remainder(x, 28, 56))
+    node = Node(
+        ranges=([256, 784], [5]),
+        read_writes=SimpleNamespace(reads_and_writes=lambda: [merged, object()]),
+    )
+    assert tiling.parts(simd, [node, object()]) == {256, 784, 5, 200704, 28, 56}

@@ -34,6 +34,10 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
         nodes = list(module.EnableReduction.filter(node_schedule))
         if len(found[0]) > 2 or not _are_for_cpu(nodes) or not _are_tileable(nodes):
             return found
+        if not any(
+            e != numel * reduction_numel and _is_worth_a_loop(e) for e in parts(module, nodes)
+        ):
+            return found
         config = sys.modules["torch._inductor.config"]
         with config.patch({"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}):
             tiled = plain(cls, node_schedule, numel, reduction_numel, *rest, **more)
@@ -57,6 +61,25 @@ def _are_tileable(nodes: list[Any]) -> bool:
         if get_type is None or get_type() not in _REDUCTIONS:
             return False
     return True
+
+
+def parts(simd: Any, nodes: list[Any]) -> set[Any]:
+    """Extents of which Inductor makes the inner dimensions of tilings: of loops, and what indices are divided by.
+
+    `simd` is the module of Inductor's tilings. It matches every index with patterns, a quarter of the time that it takes to
+    choose tilings for a Transformer, of which only some have an extent that is worth a dimension.
+    """
+    found: set[Any] = set()
+    for node in nodes:
+        if not isinstance(node, simd.scheduler.SchedulerNode):
+            continue
+        found.update(extent for extents in node.get_ranges() for extent in extents)
+        for access in node.read_writes.reads_and_writes():
+            if isinstance(access, simd.MemoryDep):
+                found.update(access.ranges.values())
+                divisions = access.index.atoms(simd.FloorDiv, simd.ModularIndexing)
+                found.update(divisor for each in divisions for divisor in each.args[1:])
+    return found
 
 
 def is_better(merged: Mapping[str, Any], tiled: Mapping[str, Any]) -> bool:
