@@ -3,6 +3,7 @@ as the PTX ISA has them. Every element arrives, and no access asks shared memory
 
 import re
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ class Lanes:
 
     def __init__(self, memory):
         self.memory, self.active, self.extra = memory, True, 0
+        self.module = SimpleNamespace(globals={"llvm.nvvm.prmt": "llvm.nvvm.prmt"})
 
     def icmp_unsigned(self, how, x, y):
         x, y = number(x), number(y)
