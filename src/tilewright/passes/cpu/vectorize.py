@@ -40,6 +40,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     tile_of,
 )
 from tilewright.passes.cpu.nest.alias_checks import hazards, ordered_accesses, safe_condition
+from tilewright.passes.cpu.nest.coordinates import NeedsScalar
 from tilewright.passes.cpu.nest.dead_lanes import (
     BufferBounds,
     DeadLanes,
@@ -52,7 +53,7 @@ from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.streaming import streaming_stores
-from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+from tilewright.passes.cpu.nest.values import Body, Facts
 from tilewright.targets import TargetInfo
 
 

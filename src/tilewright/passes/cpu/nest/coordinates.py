@@ -8,6 +8,10 @@ from math import prod
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 
 
+class NeedsScalar(Exception):
+    """Raised if a value cannot be vectorized; the loop nest is then rebuilt with one lane per chunk."""
+
+
 @dataclass(frozen=True, eq=False)
 class Coordinate:
     """Index along one dimension: `base`, and the number of `lanes` of a chunk."""

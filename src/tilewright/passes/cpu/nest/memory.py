@@ -16,10 +16,9 @@ from tilewright.passes.analysis.remarks import no_contiguous_dim, report_missed
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
 from tilewright.passes.cpu.nest import streaming
-from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
+from tilewright.passes.cpu.nest.coordinates import Coordinates, NeedsScalar, lanes_at
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.masks import Mask, view_mask
-from tilewright.passes.cpu.nest.values import NeedsScalar
 
 if TYPE_CHECKING:
     from tilewright.passes.cpu.nest.values import Body

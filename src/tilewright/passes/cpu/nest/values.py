@@ -17,6 +17,7 @@ from tilewright.passes.cpu.nest import memory
 from tilewright.passes.cpu.nest.coordinates import (
     Coordinate,
     Coordinates,
+    NeedsScalar,
     broadcast,
     drop,
     key_of,
@@ -25,10 +26,6 @@ from tilewright.passes.cpu.nest.coordinates import (
     reshape,
 )
 from tilewright.passes.cpu.nest.emit import Emitter
-
-
-class NeedsScalar(Exception):
-    """Raised if a value cannot be vectorized; the loop nest is then rebuilt with one lane per chunk."""
 
 
 @dataclass(frozen=True)
