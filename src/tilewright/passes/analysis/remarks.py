@@ -194,7 +194,11 @@ class Reason(Enum):
         "the kernel accesses the array elsewhere, too",
         "write to an array that the kernel does not read",
     )
-    STORE_SIZE = ("store-size", "elements have {0} bytes, TMA stores are used for 2 and 4", "")
+    STORE_SIZE = (
+        "store-size",
+        "elements have {0} bytes, TMA stores are used for 2 and 4, and for pairs of bytes that a thread has",
+        "",
+    )
     NO_ROOM = ("no-room", "shared memory has no room for the staged tile", "smaller blocks or fewer stages")  # fmt: skip
 
 

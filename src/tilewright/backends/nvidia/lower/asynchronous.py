@@ -7,6 +7,7 @@ in order.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -143,14 +144,23 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
     place = Place(gen, start, layout, shared)
     for run in runs(layout, shared.major_dim, vector_of(op)):
         values = [storage(gen, parts[r], element) for r in run.registers]
-        vector: Value = values[0]
-        if len(values) > 1:
-            vector = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
-            for i, value in enumerate(values):
-                vector = b.insert_element(vector, value, ir.Constant(I32, i))
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
-        b.store(vector, pointer, align=shared.size * len(values))
+        b.store(_side_by_side(values, b), pointer, align=shared.size * len(values))
     _fence_after(gen, op)
+
+
+def _side_by_side(values: list[Value], b: Value) -> Value:
+    """Values to store at once: a vector, or one integer of bytes, which are often those of a word already."""
+    if len(values) == 1:
+        return values[0]
+    if values[0].type.width == 8:
+        kind = ir.IntType(8 * len(values))
+        moved = [b.shl(b.zext(v, kind), ir.Constant(kind, 8 * i)) for i, v in enumerate(values)]
+        return reduce(b.or_, moved)
+    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        vector = b.insert_element(vector, value, ir.Constant(I32, i))
+    return vector
 
 
 def _fence_after(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:

@@ -30,8 +30,10 @@ from tilewright.targets import Feature, TargetInfo
 
 RESERVE = 2048
 """Bytes of shared memory reserved for mbarriers and alignment."""
-_SIZES = (2, 4)
+_SIZES = (1, 2, 4)
 """Element sizes in bytes for which TMA stores pay off."""
+_FEWEST_BYTES = 2
+"""Minimum bytes that a thread writes to shared memory at once."""
 _FEWEST_SLOTS = 2
 """Minimum number of subtile slots: one is written while another is stored."""
 _PART_BYTES = 16 << 10
@@ -152,7 +154,9 @@ def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
         return no_contiguous_dim(op)
     if len(shape) != 2:
         return Missed(Reason.NOT_A_MATRIX, (len(shape),))
-    if size not in _SIZES:
+    layout = gpu.layout_of(convert.source)
+    in_a_row = layout.num_consecutive(dim, _FEWEST_BYTES) if layout is not None else 1
+    if size not in _SIZES or size * in_a_row < _FEWEST_BYTES:
         return Missed(Reason.STORE_SIZE, (size,))
     return SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
 
