@@ -22,6 +22,10 @@ class EncodeTensorMapOp(SegmentedOp):
     global_dims = var_operand_def(i64)
     global_strides = var_operand_def(i64)
     result = result_def(tile.PtrType)
+    assembly_format = (
+        "$base `of` `[` $global_dims `]` (`strides` `(` $global_strides^ `)`)? attr-dict"
+        " `:` type($base) `to` type($result)"
+    )
 
     def verify_(self) -> None:
         require(self.base.type == self.result.type, f"{self.name}: the result is the address")
