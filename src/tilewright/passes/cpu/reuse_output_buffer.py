@@ -116,18 +116,16 @@ def _flows_to_own_lanes(value: SSAValue, store: tile.StoreViewOp) -> bool:
 
     Lanes that the store's limits cut off are not parked, so nothing but the store may need them.
     """
-    users: set[Operation] = set()
 
-    def follow(current: SSAValue) -> list[SSAValue]:
+    def users(current: SSAValue) -> list[Operation]:
         found = [use.operation for use in current.uses if use.operation is not store]
-        found = [op for op in found if store.limits or not isinstance(op, tile.ReduceOp)]
-        users.update(found)
-        return [r for op in found for r in op.results]
+        return [op for op in found if store.limits or not isinstance(op, tile.ReduceOp)]
 
-    for _ in closure([value], follow):
-        if any(op.parent is not store.parent or not is_elementwise(op) for op in users):
-            return False
-    return bool(value.uses)
+    return bool(value.uses) and all(
+        op.parent is store.parent and is_elementwise(op)
+        for current in closure([value], lambda v: [r for op in users(v) for r in op.results])
+        for op in users(current)
+    )
 
 
 def _races(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
