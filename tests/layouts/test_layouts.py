@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.layouts import Layout, parse_layout
-from tilewright.layouts.blocked import blocked
+from tilewright.layouts.blocked import blocked, reduced_access_layout
 
 SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -225,3 +225,22 @@ def test_parts_are_registers_of_all_threads():
             for warp in range(12):
                 row, column = cut.coordinates(register, 5, warp)
                 assert thirds.coordinates(whole, 5, warp) == (row, column + 32 * number)
+
+
+@SETTINGS
+@given(
+    st.tuples(*[st.sampled_from([1, 2, 8, 32, 48, 64, 256])] * 2),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.tuples(*[st.sampled_from(sizes) for sizes in ([1, 2, 4], [16, 32, 64], [1, 4, 16])]),
+)
+def test_layouts_of_reduced_accesses_cover_and_access_side_by_side(shape, warps, axis, dim, sizes):
+    layout = reduced_access_layout(shape, warps, axis, dim, sizes)
+    assert layout.is_surjective
+    assert layout.warp_count == warps
+    power, (access, row, run) = shape[dim] & -shape[dim], sizes
+    access = min(access, power)
+    assert [p[dim] for p in held(layout, 0, 0)[:access]] == list(range(access))
+    if axis != dim and run <= row and 2 * access <= min(power, row):
+        assert layout.lanes[0][dim] == access

@@ -143,3 +143,49 @@ def test_columns(warps, c, d):
     loop = text.partition("scf.for")[2]
     assert "gpu.convert_layout" not in loop  # but before the loop
     assert "gpu.barrier" not in loop
+
+
+def stored_states(
+    k, v, first, states, out, n, K: tl.constexpr, V: tl.constexpr, LAST: tl.constexpr
+):
+    """A delta rule without products: a state is reduced along its keys, updated, and stored in every iteration."""
+    i, j = tl.arange(0, K), tl.arange(0, V)
+    at = i[:, None] * V + j[None, :] if LAST else i[:, None] + j[None, :] * K
+    h = tl.load(first + at)
+    for t in range(n):
+        b_k, b_v = tl.load(k + t * K + i).to(tl.float32), tl.load(v + t * V + j).to(tl.float32)
+        b_v -= tl.sum(h * b_k[:, None], 0)
+        h = h * 0.5 + b_k[:, None] * b_v[None, :]
+        tl.store(out + t * V + j, tl.sum(h, 0))
+        tl.store(states + t * K * V + at, h)
+
+
+STORED = ("k", "v", "first", "states", "out")
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(("warps", "keys", "values"), [(1, 64, 32), (1, 32, 128), (2, 64, 16)])
+def test_states_are_stored_by_rows_of_lanes(warps, keys, values, last):
+    """Lanes store whole rows of the state from the layout in which they reduce it, and load the first one so."""
+    types = {name: pointer_type(SINGLE) for name in STORED} | {"n": dtypes.int32}
+    types |= {"k": pointer_type(HALF), "v": pointer_type(HALF)}
+    fixed = {"K": keys, "V": values, "LAST": last}
+    text = lowered(stored_states, types, fixed, warps, STORED)
+    shape = f"{keys}x{values}"
+    assert not re.findall(rf"gpu.convert_layout .* : tensor<{shape}x", text)
+    store = next(line for line in text.splitlines() if "store_view" in line and shape in line)
+    lanes = re.search(r" l\[([^\]]*)\]", store)
+    assert lanes is not None and lanes[1].startswith("0,4 0,8" if last else "4,0 8,0"), store
+
+    n, rng = 3, np.random.default_rng(keys)
+    k, v = (rng.normal(size=(n, d)).astype(np.float16) / 4 for d in (keys, values))
+    h = rng.normal(size=(keys, values)).astype(np.float32)
+    first = h if last else np.ascontiguousarray(h.T)
+    empty = np.zeros((n, *first.shape), np.float32), np.zeros((n, values), np.float32)
+    artifact = compiled(stored_states, types, fixed, warps, STORED)
+    found = run_ptx(artifact, [k, v, first, *empty, n], (1, 1, 1), random.Random(warps))
+    for t in range(n):
+        x, y = k[t].astype(np.float64), v[t].astype(np.float64)
+        h = h * 0.5 + x[:, None] * (y - x @ h)
+        np.testing.assert_allclose(found[3][t], h if last else h.T, atol=1e-4)
+        np.testing.assert_allclose(found[4][t], h.sum(0), atol=1e-4)

@@ -141,6 +141,30 @@ def _taken(
 
 
 @lru_cache(maxsize=4096)
+def reduced_access_layout(shape: Vector, warps: int, axis: int, dim: int, sizes: Vector) -> Layout:
+    """A layout of a matrix that is reduced along `axis`, and accessed where it is contiguous along `dim`.
+
+    `sizes`: elements of one access, of the row that neighbouring lanes access, and those that a thread should hold
+    along the axis. Along the contiguous dimension a thread holds one access at a time, and lanes have half a row at least.
+    """
+    access, row, run = (size.bit_length() - 1 for size in sizes)
+    bits = [(extent & -extent).bit_length() - 1 for extent in shape]
+    access, warp_bits = min(access, bits[dim]), (warps & -warps).bit_length() - 1
+    if axis == dim:
+        half_a_row = min(row - 1, bits[dim]) - access
+        across = max(0, min(LANE_BITS, max(bits[dim] - run, half_a_row)))
+        beyond = bits[dim] - run - across
+        lanes = (0,) * across + (1,) * (LANE_BITS - across)
+        return _taken(shape, warps, dim, (0,) * access, lanes, 0 if beyond >= warp_bits else 1)
+    across = max(0, min(LANE_BITS, bits[dim] - access, row - access))
+    down = LANE_BITS - across
+    warps_down = max(0, warp_bits - (bits[dim] - access - across))
+    held = max(0, min(run, bits[axis] - down - warps_down))
+    lanes = (0,) * across + (1,) * down
+    return _taken(shape, warps, dim, (0,) * access + (1,) * held, lanes, 0)
+
+
+@lru_cache(maxsize=4096)
 def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
     """An accumulator layout in which each thread holds a register tile as square as possible.
 

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, innermost_loop
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import blocked, outer_product_layout
+from tilewright.layouts.blocked import blocked, outer_product_layout, reduced_access_layout
 from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
@@ -57,6 +57,8 @@ _MOST_ROWS_OF_A_WARP = 64
 """Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
 _LONGEST_RUN = 16
 """Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
+_ROW = 128
+"""Bytes that neighbouring lanes store side by side: a cache line."""
 EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
@@ -260,18 +262,24 @@ class AnchorLayouts:
 
     def _reduced_in_loop(self, op: Operation, value: SSAValue) -> Layout | None:
         """The layout for a tile that a loop reduces, and computes of nothing but tiles from before it, rows and columns:
-        threads hold runs along the axis, so that a reduction takes few shuffles."""
-        if not isinstance(op.parent_op(), scf.ForOp | scf.WhileOp):
+        threads hold runs along the axis, so that a reduction takes few shuffles. Where the loop stores the tile, too,
+        lanes store whole rows side by side."""
+        loop = op.parent_op()
+        if not isinstance(loop, scf.ForOp | scf.WhileOp) or len(tile.shape_of(value)) != 2:
             return None
-        shape = tile.shape_of(value)
-        for made in closure([value], results_of):
-            for use in made.uses:
-                user = use.operation
-                if isinstance(user, tile.ReduceOp) and user.parent is op.parent and len(shape) == 2:
-                    axis = user.axis.value.data
-                    run = min(_LONGEST_RUN, _share(shape, self.warps))
-                    return blocked(shape, self.warps, run, (axis, 1 - axis))
-        return None
+        shape, share = tile.shape_of(value), _share(tile.shape_of(value), self.warps)
+        uses = [use for made in closure([value], results_of) for use in made.uses]
+        reductions = (use.operation for use in uses if isinstance(use.operation, tile.ReduceOp))
+        found = next((user for user in reductions if user.parent is op.parent), None)
+        if found is None:
+            return None
+        axis, run = found.axis.value.data, min(_LONGEST_RUN, share)
+        for store in (use.operation for use in uses if loop.is_ancestor(use.operation)):
+            if isinstance(store, tile.StoreViewOp) and (dim := contiguous_dim(store)) is not None:
+                access = min(run_length(store, self.known), share)
+                row = _ROW // tile.element_bytes(tile.element_of(store.value))
+                return reduced_access_layout(shape, self.warps, axis, dim, (access, row, run))
+        return blocked(shape, self.warps, run, (axis, 1 - axis))
 
     def _fallback(self, value: SSAValue) -> Layout | None:
         """The layout of a tile that nothing prescribes one for: that of its first use that has one."""
@@ -335,7 +343,22 @@ class AnchorLayouts:
         for _, arg, result in carried:
             anchor = self._anchors[arg] or self._of_another(arg, args) or self._fallback(arg)
             self._anchors[arg] = self._anchors[result] = anchor
+        for init, arg, _ in carried:
+            self._load_for(op, init, self._anchors[arg])
         self._block(body)
+
+    def _load_for(self, loop: scf.ForOp, init: SSAValue, layout: Layout | None) -> None:
+        """Load what only initializes a carried tile in the layout of that, where this takes no more transactions."""
+        made = [v for v in closure([init], operands_of) if not self.is_free(v)]
+        users = {loop, *(v.owner for v in made)}
+        anchors = {self._anchors.get(v) for v in made}
+        if layout is None or len(anchors) > 1 or None in anchors or layout in anchors:
+            return
+        if any(use.operation not in users for v in made for use in v.uses):
+            return
+        sources = [v for v in made if not operands_of(v)]
+        if all(_loads_as_well(v.owner, layout, self._anchors[v]) for v in sources):
+            self._anchors.update((v, layout) for v in made)
 
     def _of_another(self, value: SSAValue, others: Sequence[SSAValue]) -> Layout | None:
         """The anchor layout of another tile of the same shape that the loop carries (an accumulator, for a count)."""
@@ -363,6 +386,15 @@ class AnchorLayouts:
                 anchor = self.default(end_of(before).operands[i + 1])
                 self._anchors[arg] = self._anchors[result] = anchor
         self._block(after)
+
+
+def _loads_as_well(op: Operation | Block, layout: Layout, best: Layout | None) -> bool:
+    """Whether a load takes no more transactions in a layout than in the best one, and lanes no longer runs."""
+    if best is None or not isinstance(op, tile.LoadViewOp):
+        return False
+    dim, size = contiguous_dim(op), tile.element_bytes(tile.element_of(op.result))
+    longest = dim is not None and layout.num_consecutive(dim, 2 * WIDEST) * size <= WIDEST
+    return longest and accesses_as_well(op, op.result, layout, best)
 
 
 def _is_loop_variant(value: SSAValue, op: Operation) -> bool:
