@@ -46,6 +46,27 @@ def test_loads_are_in_flight_until_something_waits_for_their_barrier():
     assert bytes_in_flight(cubin(issued(OTHER, 0), issued(LOAD_2, 0), issued(LOAD_2, 1))) == 4
 
 
+def back(instructions: int) -> int:
+    """A branch to so many instructions before it."""
+    distance = -4 * (instructions + 1)
+    return 0x947 | (distance & 0xFF) << 16 | (distance >> 8 & (1 << 30) - 1) << 34
+
+
+def test_the_loop_that_loads_the_most_counts():
+    """The first of several, and the rest of the code where that loads more than twice as much."""
+    load, use = issued(LOAD_16, 0), issued(OTHER, waits=1)
+    many, one = [load, load, load, use], [load, use] * 3
+    other = [issued(OTHER)] * 150
+    assert bytes_in_flight(cubin(*many, back(4))) == 48
+    assert bytes_in_flight(cubin(*one, back(6), use, *many, back(4))) == 16
+    assert bytes_in_flight(cubin(*many, back(4), use, *one, back(6))) == 48
+    assert bytes_in_flight(cubin(*many, *other, back(154), load, use, back(2))) == 48
+    assert bytes_in_flight(cubin(*one, back(6), *many, back(4), back(12))) == 16
+    assert bytes_in_flight(cubin(*many, load, use, back(2))) == 48
+    assert bytes_in_flight(cubin(load, load, use, load, use, back(2))) == 16
+    assert bytes_in_flight(cubin(*many, use, back(0))) == 48  # a branch to itself ends the program
+
+
 @pytest.mark.parametrize("threads", [32, 96, 128, 256, 416, 512, 1024])
 def test_most_registers_leave_as_many_ctas(threads):
     for registers in range(16, most_registers(CtaResources(threads, 0, 0), 1) + 1):

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 
 _LOAD_GLOBAL = 0x981
 """The lower 12 bits of `LDG`."""
+_BRANCH = 0x947
+"""Of `BRA`: bits 16-23 and 34 on are the distance from the next instruction, in 4 bytes."""
 _SIZES = (1, 1, 2, 2, 4, 8, 16, 16)
 """Bytes of a load by bits 73-75."""
 _NONE = 7
@@ -23,19 +25,58 @@ _NONE = 7
 
 
 def bytes_in_flight(cubin: bytes) -> int:
-    """The most bytes that global loads of one thread have in flight, in program order; 0: there are none."""
-    most = 0
+    """The most bytes that global loads of one thread have in flight, in program order; 0: there are none.
+
+    Of the innermost loop that loads the most counts, of several the first one (a loop for the last iterations follows
+    the one for all others), or of the rest of the code, if that loads more than twice as much.
+    """
+    most, found = 0, 0
     for code in _code_sections(cubin):
-        pending: dict[int, int] = {}
-        for low, high in struct.iter_unpack("<QQ", code[: len(code) // 16 * 16]):
-            waits = high >> 52 & 63
-            if waits:
-                pending = {b: size for b, size in pending.items() if not waits >> b & 1}
-            barrier = high >> 46 & 7
-            if low & 0xFFF == _LOAD_GLOBAL and barrier != _NONE:
-                pending[barrier] = pending.get(barrier, 0) + _SIZES[high >> 9 & 7]
-                most = max(most, sum(pending.values()))
-    return most
+        *loops, rest = _parts(code)
+        for weight, part in [*((2, loop) for loop in loops), (1, rest)]:
+            loaded, in_flight = _in_flight(part)
+            if weight * loaded > most:
+                most, found = weight * loaded, in_flight
+    return found
+
+
+def _parts(code: bytes) -> list[list[tuple[int, int]]]:
+    """The instructions of each innermost loop, then all others."""
+    instructions = list(struct.iter_unpack("<QQ", code[: len(code) // 16 * 16]))
+    loops: list[range] = []
+    for first, last in sorted(_back_edges(instructions), key=lambda edge: edge[1] - edge[0]):
+        if not any(first <= loop[0] <= last for loop in loops):
+            loops.append(range(first, last + 1))
+    loops.sort(key=lambda loop: loop[0])
+    inside = {i for loop in loops for i in loop}
+    rest = [each for i, each in enumerate(instructions) if i not in inside]
+    return [*(instructions[loop[0] : loop[-1] + 1] for loop in loops), rest]
+
+
+def _back_edges(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Branches to an earlier instruction: its index, and the branch's."""
+    for i, (low, _) in enumerate(instructions):
+        if low & 0xFFF == _BRANCH:
+            distance = (low >> 34) - (low >> 63 << 30)
+            to = i + 1 + ((distance << 8 | low >> 16 & 0xFF) >> 2)
+            if to < i:
+                yield to, i
+
+
+def _in_flight(instructions: list[tuple[int, int]]) -> tuple[int, int]:
+    """Bytes that instructions load, one after another, and the most of them in flight."""
+    loaded, most = 0, 0
+    pending: dict[int, int] = {}
+    for low, high in instructions:
+        waits = high >> 52 & 63
+        if waits:
+            pending = {b: size for b, size in pending.items() if not waits >> b & 1}
+        barrier = high >> 46 & 7
+        if low & 0xFFF == _LOAD_GLOBAL and barrier != _NONE:
+            size = _SIZES[high >> 9 & 7]
+            pending[barrier] = pending.get(barrier, 0) + size
+            loaded, most = loaded + size, max(most, sum(pending.values()))
+    return loaded, most
 
 
 def _code_sections(cubin: bytes) -> Iterator[bytes]:
