@@ -88,3 +88,23 @@ def test_what_matters_is_known():
     assert facts_of(text, "q").zeros == 4
     left = next(op for op in parse_ir(text).walk() if isinstance(op, arith.SubiOp))
     assert not Facts().may_wrap(left)
+
+
+def test_a_program_is_below_the_number_of_programs():
+    """Of its axis, in any width; of another axis nothing is known."""
+    text = """
+    func.func @k() {
+      %p = tile.program_id 1 : i32 : i32
+      %n = tile.num_programs 1 : i32 : i32
+      %m = tile.num_programs 0 : i32 : i32
+      %wide = arith.extsi %p : i32 to i64
+      %count = arith.extui %n : i32 to i64
+      %behind = arith.subi %wide, %count : i64
+      %left = arith.subi %n, %p : i32
+      %other = arith.subi %m, %p : i32
+      func.return
+    }
+    """
+    assert facts_of(text, "behind").smax == -1
+    assert facts_of(text, "left").smin == 1
+    assert facts_of(text, "other").smin < 0

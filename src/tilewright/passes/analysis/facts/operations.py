@@ -65,7 +65,7 @@ def equation(value: SSAValue, bits: int, promise: Promise, grid: Grid) -> Equati
         return _block_argument(value, op, bits, promise)
     strict = _STRICT.get(type(op))
     if strict is not None:
-        return _strict(op, strict, promise)
+        return _strict(op, strict, promise, grid)
     special = _SPECIAL.get(type(op))
     if special is not None:
         return special(op, value, bits, grid)
@@ -116,8 +116,28 @@ def _remainder_of(op: arith.SubiOp) -> Operation | None:
     return None
 
 
-def _strict(op: Operation, function: Callable[..., Fact], promise: Promise) -> Equation:
+def _to_last_program(op: arith.SubiOp) -> tuple[int, bool] | None:
+    """The axis along which `op` subtracts the number of programs from a program's index, or with True the index from the
+    number."""
+    ends: list[Operation | Block] = []
+    for operand in op.operands:
+        end = operand.owner
+        while isinstance(end, arith.ExtSIOp | arith.ExtUIOp):
+            end = end.input.owner
+        ends.append(end)
+    for swapped, (index, count) in enumerate((ends, ends[::-1])):
+        if isinstance(index, tile.ProgramIdOp) and isinstance(count, tile.NumProgramsOp):
+            axis = index.axis.value.data
+            return (axis, bool(swapped)) if axis == count.axis.value.data else None
+    return None
+
+
+def _strict(op: Operation, function: Callable[..., Fact], promise: Promise, grid: Grid) -> Equation:
     more: tuple[bool, ...] = ()
+    if isinstance(op, arith.SubiOp) and (found := _to_last_program(op)) is not None:
+        (axis, swapped), bits = found, width_of(op.result) or 0
+        low, high = (1, grid[axis]) if swapped else (-grid[axis], -1)
+        return fixed(signed_range(bits, low, high))
     if isinstance(op, arith.SubiOp) and (division := _remainder_of(op)) is not None:
         signed = isinstance(division, arith.DivSIOp)
         function = transfer.remainder_signed if signed else transfer.remainder_unsigned
