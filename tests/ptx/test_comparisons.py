@@ -98,3 +98,27 @@ def test_indices_are_compared_in_32_bits_with_a_label_of_64():
     assert np.count_nonzero(found == -2.0) == 2
     equalities = re.findall(r"setp\.(?:eq|ne)\.[bsu]64", artifact.asm["ptx"])
     assert len(equalities) <= 2  # not of each register
+
+
+def below(x, out, n, B: tl.constexpr):
+    columns = tl.arange(0, B)
+    tl.store(out + columns, tl.load(x + columns, mask=columns < n, other=-1.0), mask=columns < n)
+
+
+@pytest.mark.parametrize("divisible", [True, False])
+def test_limits_of_64_bits_are_compared_in_32(divisible):
+    """Whatever their sign and size. Of a vector that a limit cuts, all elements but the last are accessed one by one."""
+    kind = dtypes.pointer_type(dtypes.float32)
+    signature = {"x": kind, "out": kind, "n": dtypes.int64, "B": constexpr(512)}
+    divisors = {"x": 16, "out": 16, **({"n": 4} if divisible else {})}
+    module = build(KernelFunction(below), signature, divisors).module
+    artifact = backend.compile(module, Options(num_warps=1), target_info("sm_90a"))
+    ptx = artifact.asm["ptx"]
+    singles = re.findall(r"@%p\d+ (?:ld|st)\.global\.b32", ptx)
+    assert len(singles) == (0 if divisible else 2 * 4 * 3)
+    assert len(re.findall(r"setp\.\w+\.[bsu]64", ptx)) <= 2  # clamp the limit
+    x, left = np.arange(1, 513, dtype=np.float32), np.full(512, 7, np.float32)
+    for n in (-4, 0, 4, 332, 508, 512, 516, 2**32, 2**32 + 4, -(2**32) + 8, 2**62):
+        n += 0 if divisible else 1
+        found = run_ptx(artifact, [x, left.copy(), n], (1,))[1]
+        np.testing.assert_array_equal(found, np.where(np.arange(512) < n, x, left))

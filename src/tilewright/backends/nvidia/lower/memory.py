@@ -36,6 +36,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     View,
     accessed,
     contiguous_dim,
+    tile_of,
     vector_of,
 )
 from tilewright.passes.gpu.analysis.unobserved_lanes import inactive_lanes_unobserved
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_FEW_COMPARISONS = 4
+"""With a limit, below which 64 bits of it are compared: each comparison takes two instructions then."""
 
 
 # ---- where -----------------------------------------------------------------------------------------
@@ -143,11 +146,12 @@ class ViewAddress:
         if dim in self.limits:
             thread = gen.threads.coordinate(self.layout, dim)
             room = self._room(dim, thread, gen.scalar(self.limits[dim]))
-            left = b.sub(room, ir.Constant(I64, offset[dim]))
-            zero, full = ir.Constant(I64, 0), ir.Constant(I64, run)
+            left = b.sub(room, ir.Constant(room.type, offset[dim]))
+            zero, full = ir.Constant(room.type, 0), ir.Constant(room.type, run)
             left = b.select(b.icmp_signed("<", left, full), left, full)
             left = b.select(b.icmp_signed(">", left, zero), left, zero)
-            amount = b.mul(b.trunc(left, I32), ir.Constant(I32, self.size))
+            left = left if room.type == I32 else b.trunc(left, I32)
+            amount = b.mul(left, ir.Constant(I32, self.size))
         for d in self.limits:
             if d != dim:
                 live = self._within(d, offset[d])
@@ -161,22 +165,39 @@ class ViewAddress:
             if self.layout.has_disjoint_bits:
                 thread = self.gen.threads.coordinate(self.layout, dim)
                 room = self._room(dim, thread, limit)
-                self._live[key] = b.icmp_signed(">", room, ir.Constant(I64, offset))
+                self._live[key] = b.icmp_signed(">", room, ir.Constant(room.type, offset))
             else:
                 index = b.zext(self._coordinate(dim, offset), I64)
                 self._live[key] = b.icmp_signed("<", index, limit)
         return self._live[key]
 
     def _room(self, dim: int, thread: Value, limit: Value) -> Value:
-        """Elements from this thread's place to the limit."""
+        """Elements from this thread's place to the limit, as far as they are within the tile: in 32 bits, where several
+        comparisons make up for clamping the limit, which all threads do alike."""
         key = (dim, -1)
         if key not in self._live:
-            b = self.gen.builder
-            wide = b.zext(thread, I64) if not isinstance(thread, ir.Constant) else ir.Constant(
-                I64, thread.constant
-            )  # fmt: skip
+            b, narrow = self.gen.builder, self._is_narrow(dim)
+            if narrow:
+                limit = self._clamped(dim, limit)
+            number = isinstance(thread, ir.Constant)
+            wide = ir.Constant(limit.type, thread.constant) if number else thread
+            wide = wide if number or narrow else b.zext(thread, I64)
             self._live[key] = b.sub(limit, wide)
         return self._live[key]
+
+    def _is_narrow(self, dim: int) -> bool:
+        """Whether a thread compares with a limit more than a few times."""
+        places = len({offset[dim] for offset in self.layout.register_offsets})
+        at_once = vector_of(self.op) if dim == contiguous_dim(self.op) else 1
+        return places >= _FEW_COMPARISONS * at_once
+
+    def _clamped(self, dim: int, limit: Value) -> Value:
+        """A limit as 32 bits, from 0 to the extent."""
+        b, bounds = self.gen.builder, (0, tile.shape_of(tile_of(self.op))[dim])
+        for sign, bound in zip(("<", ">"), bounds, strict=True):
+            beyond = ir.Constant(I64, bound)
+            limit = b.select(b.icmp_signed(sign, limit, beyond), beyond, limit)
+        return b.trunc(limit, I32)
 
 
 def _place(gen: KernelCodegen, op: View) -> ViewAddress:
@@ -283,6 +304,10 @@ class _Predicates:
             return True
         return len(self._of_run(run)) > 1
 
+    def left(self, run: Run) -> int:
+        """How many of the first elements of `run` may be active where others are not: not the last one, below a limit."""
+        return len(run.registers) - (len(self._of_run(run)) <= 1)
+
     def _of_run(self, run: Run) -> list[Value]:
         """The distinct mask bits of a run."""
         if self.masks is None:
@@ -327,15 +352,15 @@ def _load_rest(
 ) -> list[Value]:
     """Elements of a run of which not all are active, one by one."""
     b, place = gen.builder, active.place
-    cut = b.not_(whole)
+    cut, left = b.not_(whole), active.left(run)
     result = []
-    for i, value in enumerate(values):
+    for i, value in enumerate(values[:left]):
         offset = active.offset(run, i)
         live = _both(gen, active.element(run, i), cut)
         old = pack(gen, [value], place.element)
         words = load_vector(gen, place.address(offset), place.element, 1, live, old, hints)
         result += unpack(gen, words, 1, place.element)
-    return result
+    return result + values[left:]
 
 
 def _fill_copies(layout: Layout, parts: list[Any]) -> None:
@@ -363,7 +388,8 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
             live = _both(gen, live, _is_aligned(gen, place, run))
         store_vector(gen, place.address(run.offset), data, place.element, live, hints)
         if live is not None and (checked or active.may_differ(run)):
-            _store_rest(gen, active, run, data, _both(gen, first, gen.builder.not_(live)), hints)
+            left = data if checked else data[: active.left(run)]
+            _store_rest(gen, active, run, left, _both(gen, first, gen.builder.not_(live)), hints)
 
 
 def _is_aligned(gen: KernelCodegen, place: ViewAddress, run: Run) -> Value:
@@ -380,7 +406,7 @@ def _store_rest(
     cut: Value | None,
     hints: Hints,
 ) -> None:
-    """Elements of a run of which not all are active, one by one."""
+    """The first elements of a run of which not all are active, one by one."""
     place = active.place
     for i, value in enumerate(data):
         live = _both(gen, active.element(run, i), cut)
