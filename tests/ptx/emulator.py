@@ -347,6 +347,17 @@ class Machine:
             ]
         self.write_predicate(target.split("|")[0], values, mask)
 
+    def _set(self, op, mask):
+        """A comparison of pairs: 1.0 for those that hold."""
+        target, *sources = op.operands
+        kind, found = op.mods[-1][:-2], np.uint64(0)
+        if op.mods[1:] != (f"{kind}x2",) * 2:
+            raise Fault(f"set with types that the emulator does not know: {op.mods[1:]}")
+        for shift in (np.uint64(0), np.uint64(16)):
+            values = compared((op.mods[0], kind), *(self.read(v) >> shift for v in sources))
+            found = found | np.uint64({"f16": 0x3C00, "bf16": 0x3F80}[kind]) * values << shift
+        self.write(target, found, mask)
+
     def _of_predicates(self, op, mask):
         target, *sources = op.operands
         values = [self.predicate(s) for s in sources]

@@ -26,6 +26,8 @@ class Feature(StrEnum):
     """Programmatic dependent launch: a kernel may start before the preceding kernel has finished."""
     VECTOR_ATOMICS = "red.vector"
     """`red.add` of float vectors of up to 16 bytes, and of bf16."""
+    BF16_COMPARISONS = "set.bf16x2"
+    """Comparisons of two bf16 numbers at once."""
     FLOAT8_CONVERSIONS = "cvt.float8"
     """`cvt` to 8-bit floats."""
     FLOAT8_MMA_SYNC = "mma.sync.float8"

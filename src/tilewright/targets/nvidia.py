@@ -26,6 +26,7 @@ _WITH_F8 = (*_FLOATS, ("fp8e4nv", 2.0), ("fp8e5", 2.0))
 _GEFORCE_50 = (*_WITH_F8[:3], ("i8", 4.0), ("u8", 4.0), *_WITH_F8[5:])
 _SM_90 = (
     Feature.TMA, Feature.STMATRIX, Feature.PROGRAMMATIC_LAUNCH, Feature.VECTOR_ATOMICS, Feature.FLOAT8_CONVERSIONS,
+    Feature.BF16_COMPARISONS,
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class _BFloat(ir.Type):
         return hash(_BFloat)
 
 
-_PAIRS: dict[type[Attribute], tuple[ir.Type, str]] = {
+PAIRS: dict[type[Attribute], tuple[ir.Type, str]] = {
     BFloat16Type: (ir.VectorType(_BFloat(), 2), "v2bf16"),
     Float16Type: (ir.VectorType(ir.HalfType(), 2), "v2f16"),
 }
@@ -64,7 +64,7 @@ def lower_pairs(gen: KernelCodegen, op: Operation, operands: list[list[Value]]) 
         xs, powers = (p[:count] for p in operands)
         return ptx.gate_pairs(gen.builder, gen.math, op.function.data, xs, powers)
     kind = tile.element_of(op.operands[0])
-    pair, suffix = _PAIRS.get(type(kind), (None, ""))
+    pair, suffix = PAIRS.get(type(kind), (None, ""))
     if pair is None or not (op.name in _ARITHMETIC or op.name in _INTRINSICS or _is_comparison(op)):
         return []
     results: list[Value] = []
@@ -80,7 +80,7 @@ def combine_in_pairs(
 ) -> tuple[Value, Value] | None:
     """An even number of 16-bit floats combined by a commutative operation to two, as a tree of operations on pairs; None
     where there is no instruction for pairs."""
-    pair, suffix = _PAIRS.get(type(kind), (None, ""))
+    pair, suffix = PAIRS.get(type(kind), (None, ""))
     if pair is None or name not in _INTRINSICS or len(values) < 2 or len(values) % 2:
         return None
     b = gen.builder

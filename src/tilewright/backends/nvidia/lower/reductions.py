@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
+from tilewright.backends.nvidia.lower.conditions import combine_comparisons
 from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
@@ -105,6 +106,12 @@ def in_thread(
     if narrow is not None:
         pairs = {where: _in_pairs(gen, op, narrow, layout, where) for where in members}
         members = {where: pairs[where] or groups for where, groups in members.items()}
+    if len(inputs) == 1 and tile.element_of(op.inputs[0]) == i1:
+        name = combination(op.combine.block) or ""
+        members = {
+            where: [[v] for v in combine_comparisons(gen, name, [v for (v,) in groups])]
+            for where, groups in members.items()
+        }
     return {where: _tree(gen, op.combine.block, groups) for where, groups in members.items()}
 
 
