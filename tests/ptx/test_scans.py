@@ -55,6 +55,27 @@ def test_columns_are_scanned_where_they_are(rows, columns, warps, reverse, kind,
             run_ptx(spoiled, arguments, (1,))
 
 
+def sums_of_doubled_columns(x, out, stride, R: tl.constexpr):
+    at = tl.arange(0, R) * stride
+    twice = tl.inline_asm_elementwise(
+        "add.f32 $0, $1, $1;", "=f,f", [tl.load(x + at)], tl.float32, is_pure=True, pack=1
+    )
+    tl.store(out + at, tl.cumsum(twice, 0))
+
+
+def test_inline_ptx_between_load_and_scan():
+    """Elements that are no neighbors in memory are loaded in the layout of the scan: nothing is exchanged."""
+    pointer = dtypes.pointer_type(dtypes.float32)
+    signature = {"x": pointer, "out": pointer, "stride": dtypes.int32, "R": constexpr(64)}
+    text = str(build(KernelFunction(sums_of_doubled_columns), signature, {"x": 16}).module)
+    data = np.random.default_rng(0).integers(-8, 8, 64 * 3).astype(np.float32)
+    arguments = [data, np.zeros(64 * 3, np.float32), 3]
+    artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
+    found = run_ptx(artifact, arguments, (1,))[1]
+    np.testing.assert_array_equal(found[::3], 2 * data[::3].cumsum())
+    assert "st.shared" not in artifact.asm["ptx"]
+
+
 @tilewright.jit
 def later_maximum(a, i, b, j):
     take = (b > a) | ((a == b) & (j > i))

@@ -12,16 +12,20 @@ from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import is_pure_elementwise
 
 
+def _is_elementwise(op: Operation) -> bool:
+    return is_pure_elementwise(op) or isinstance(op, tile.InlineAsmOp)
+
+
 def operands_of(value: SSAValue) -> list[SSAValue]:
     """The operands of the shape of `value` that an elementwise operation makes it of."""
     owner = value.owner
-    found = owner.operands if isinstance(owner, Operation) and is_pure_elementwise(owner) else ()
+    found = owner.operands if isinstance(owner, Operation) and _is_elementwise(owner) else ()
     return [v for v in found if tile.shape_of(v) == tile.shape_of(value)]
 
 
 def results_of(value: SSAValue) -> list[SSAValue]:
     """The results of the shape of `value` that elementwise operations make of it."""
-    users = [use.operation for use in value.uses if is_pure_elementwise(use.operation)]
+    users = [use.operation for use in value.uses if _is_elementwise(use.operation)]
     made = [result for user in users for result in user.results]
     return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
 
