@@ -232,3 +232,44 @@ func.func @sums_of_columns(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q
   tile.store_view %end, %p ["strided", "strided"] strides(%line, %one) {limited = array<i64>} : tensor<16x16xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// RUN: assign-layouts
+// Loads of 2 bytes that are stored as 4: a thread stores 16 bytes, for halves of sectors take as long as whole ones.
+// CHECK-LABEL: @widened
+func.func @widened(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i32) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %h = tile.load_view{{.+}} "4096 r[1 2 512 1024 2048]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %h = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<4096xbf16>
+  %x = arith.extf %h : tensor<4096xbf16> to tensor<4096xf32>
+  %y = scf.for %i = %zero to %n step %step iter_args(%s = %x) -> (tensor<4096xf32>) : i32 {
+    %d = arith.addf %s, %s : tensor<4096xf32>
+    scf.yield %d : tensor<4096xf32>
+  }
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// RUN: assign-layouts
+// A loop loads, and its result is stored once: the loads keep 16 bytes.
+// CHECK-LABEL: @summed
+func.func @summed(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i32) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %h = tile.load_view{{.+}} "4096 r[1 2 4 1024 2048]
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<4096xf32>
+  %y = scf.for %i = %zero to %n step %step iter_args(%s = %start) -> (tensor<4096xf32>) : i32 {
+    %h = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<4096xbf16>
+    %x = arith.extf %h : tensor<4096xbf16> to tensor<4096xf32>
+    %d = arith.addf %s, %x : tensor<4096xf32>
+    scf.yield %d : tensor<4096xf32>
+  }
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -36,6 +36,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     run_length,
 )
 from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
+from tilewright.passes.gpu.analysis.common_runs import common_run
 from tilewright.passes.gpu.analysis.elementwise_values import (
     operands_of,
     results_of,
@@ -98,7 +99,8 @@ class AnchorLayouts:
         around = self._gathers.accesses.get(op)
         if around is not None and is_gather(op):
             return around
-        best = access_layout(op, self.known, self.warps, self._common_run(op))
+        run = common_run(op, self.known, self.is_free)
+        best = access_layout(op, self.known, self.warps, run)
         if around is None or not isinstance(op, View):
             return best
         return around if accesses_as_well(op, accessed(op), around, best) else best
@@ -226,26 +228,6 @@ class AnchorLayouts:
     def split_source(self, op: tile.SplitOp) -> Layout:
         """The layout in which a tile is split."""
         return split_source(op, self.default(op.source), self.warps)
-
-    def _common_run(self, op: Operation) -> int | None:
-        """The run of a load that element-wise operations combine with loads of other types: that of the one with the
-        smallest elements, as long as a thread has no more than 32 bytes of any (two accesses, but no conversion)."""
-        if not isinstance(op, tile.LoadViewOp) or contiguous_dim(op) is None:
-            return None
-
-        def following(value: SSAValue) -> list[SSAValue]:
-            return [v for v in operands_of(value) + results_of(value) if not self.is_free(v)]
-
-        found = list(closure([op.result], following))
-        if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
-            return None
-        loads = [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
-        matching = [o for o in loads if contiguous_dim(o) == contiguous_dim(op)]
-        runs = {run_length(o, self.known) for o in matching}
-        if len(runs) < 2:
-            return None
-        widest = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
-        return max(min(runs), min(max(runs), 2 * WIDEST // widest))
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with.
