@@ -129,6 +129,17 @@ def softmax(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, e / tl.sum(e, 0))
 
 
+@pytest.mark.parametrize(("spills", "threads"), [
+    ({"w2": 20, "w4": 0}, 128), ({"w2": 200, "w4": 90, "w8": 0}, 256), ({"w2": 4, "w4": 0}, 64),
+])  # fmt: skip
+def test_rows_whose_warps_spill(monkeypatch, spills, threads):
+    """Without dots a few spilled registers are enough: any number of warps shares out a row."""
+    spilling(monkeypatch, **spills)
+    types = {"x_ptr": "*bf16:16", "out_ptr": "*bf16:16"}
+    made = softmax.compile(types, {"BLOCK": 4096}, target="sm_90a", options={"num_warps": 2})
+    assert made.plan.threads == threads
+
+
 def test_rows_whose_ctas_spill(monkeypatch):
     made = compiler._compile_with
     shares = "distribute-rows-over-cluster{words-per-cta=8192}"

@@ -32,6 +32,8 @@ def with_less_shared_memory(options: Options, error: OutOfResources) -> Iterator
 
 MANY_SPILLS = 64
 """Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
+SOME_SPILLS = 8
+"""As `MANY_SPILLS`, of a kernel without dots: any number of warps shares out its tiles."""
 FEWER_SPILLS = 4
 """A variant is used if it spills by at least this factor less."""
 MOST_IN_FLIGHT = "schedule-loops"
@@ -87,17 +89,28 @@ _ROWS, _COLUMNS = 16, 8
 """Of the part of a dot's result that one warp computes at once."""
 
 
-def warps_that_share_dots(module: Any) -> int:
-    """The number of warps that have a part in every dot of a kernel; 0 without dots, and with impure inline assembly,
-    which may depend on the number of threads."""
+def _dots(module: Any) -> list[Any]:
+    from tilewright.dialects import tile
+
+    return [op for op in module.walk() if isinstance(op, tile.DotOp)]
+
+
+def warps_that_share_work(module: Any) -> int:
+    """The number of warps that have a part in every dot of a kernel; 0 with impure inline assembly, which may depend on
+    the number of threads."""
     from tilewright.dialects import tile
     from tilewright.passes.analysis.effects import is_pure
 
-    ops = list(module.walk())
-    counts = any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in ops)
-    shapes = [tile.shape_of(op.result)[-2:] for op in ops if isinstance(op, tile.DotOp)]
-    parts = min((max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes), default=0)
-    return 0 if counts or not parts else 1 << (parts.bit_length() - 1)
+    if any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in module.walk()):
+        return 0
+    shapes = [tile.shape_of(op.result)[-2:] for op in _dots(module)]
+    parts = (max(1, m // _ROWS) * max(1, n // _COLUMNS) for m, n in shapes)
+    return 1 << (min(parts, default=WARPS_WITH_ALL_REGISTERS).bit_length() - 1)
+
+
+def spills_to_avoid(module: Any) -> int:
+    """Spilled registers per thread from which a kernel is recompiled with more warps."""
+    return MANY_SPILLS if _dots(module) else SOME_SPILLS
 
 
 def less_shared_memory_text(error: OutOfResources, wanted: Options, taken: Options) -> str:

@@ -31,7 +31,6 @@ from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compile_variants import (
     FEWER_SPILLS,
-    MANY_SPILLS,
     MOST_IN_FLIGHT,
     SMALLER_SHARES,
     WARPS_WITH_ALL_REGISTERS,
@@ -39,7 +38,8 @@ from tilewright.runtime.compile_variants import (
     less_shared_memory_text,
     serializes_mmas,
     shares_a_row,
-    warps_that_share_dots,
+    spills_to_avoid,
+    warps_that_share_work,
     with_less_shared_memory,
     with_more_warps,
 )
@@ -119,25 +119,25 @@ def _compile(
     (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
-    parts = warps_that_share_dots(module)
+    parts, many = warps_that_share_work(module), spills_to_avoid(module)
     wider = with_more_warps(options, machine, parts)
     if parts and carries_too_much(module, options):
         # warps without a part in the smallest dot still hold a part of what is carried
         wider = with_more_warps(options, machine, WARPS_WITH_ALL_REGISTERS)
         enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
-        found = _first_without_spills(kernel, signature, enough, machine, MANY_SPILLS)
+        found = _first_without_spills(kernel, signature, enough, machine, many)
         if found is not None:
             why = "what a loop carries needs more registers than there are"
             return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
         wider = []
     artifact = _compile_in_memory(kernel, signature, options, machine, module)
     spills, taken = artifact.plan.spills, _taken(artifact, options)
-    if wider and spills >= MANY_SPILLS:
-        others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
-        how = "with num_warps={0.num_warps}"
-    elif shares_a_row(artifact, options, machine):
+    if shares_a_row(artifact, options, machine):
         others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
         how = "with half as many words of a row per CTA"
+    elif wider and spills >= many:
+        others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
+        how = "with num_warps={0.num_warps}"
     elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
         return _without(MOST_IN_FLIGHT, kernel, signature, taken, machine, artifact)
     else:
