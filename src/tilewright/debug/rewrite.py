@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import operator
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, cast
@@ -31,7 +30,7 @@ from tilewright.language.liveness import (
     is_constexpr_annotation,
 )
 from tilewright.semantics.promotion import literal_type
-from tilewright.semantics.values import TensorValue
+from tilewright.semantics.values import PYTHON_BINARY, SYMBOLS, TensorValue
 
 (
     _AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED, _JOINED, _EXIT, _RESULT, _CHOOSE, _ASSIGNED,
@@ -276,11 +275,10 @@ class _Rewriter(ast.NodeTransformer):
                 return self._call(_EQUAL, [*sides], node)
             if isinstance(node.ops[0], ast.NotEq):
                 return self._call(_NOT, [self._call(_EQUAL, [*sides], node)], node)
-        overloaded = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-        if len(node.ops) < 2 or not all(isinstance(op, overloaded) for op in node.ops):
+        if len(node.ops) < 2 or not all(type(op) in SYMBOLS for op in node.ops):
             return node
-        names = " ".join(type(op).__name__ for op in node.ops)
-        signs = ast.copy_location(ast.Constant(names), node)
+        symbols = " ".join(SYMBOLS[type(op)] for op in node.ops)
+        signs = ast.copy_location(ast.Constant(symbols), node)
         return self._call(_COMPARE, [signs, node.left, *node.comparators], node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
@@ -322,13 +320,9 @@ def _both(is_and: bool, value: Any, others: tuple[Any, ...]) -> Any:
 
 
 def _compare(signs: str, *values: Any) -> Any:
-    functions = {
-        "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
-        "Eq": operator.eq, "NotEq": operator.ne,
-    }  # fmt: skip
     result: Any = True
     for sign, left, right in zip(signs.split(), values, values[1:], strict=False):
-        found = functions[sign](left, right)
+        found = PYTHON_BINARY[sign](left, right)
         result = found if result is True else _both(True, result, (lambda found=found: found,))
     return result
 

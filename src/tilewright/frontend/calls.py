@@ -16,11 +16,11 @@ from tilewright.frontend.frame import RESULT, Frame
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
-from tilewright.language import core, types
+from tilewright.language import types
 from tilewright.language.aggregates import BoundKernelFunction
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
+from tilewright.semantics import PYTHON_BUILTINS, describe
 
 _MAX_RECURSION = 32
 _PURE_BUILTINS = frozenset({
@@ -28,35 +28,10 @@ _PURE_BUILTINS = frozenset({
     "format", "frozenset", "hash", "hex", "int", "max", "min", "oct", "ord", "pow", "repr", "round",
     "set", "slice", "sorted", "str", "type",
 })  # fmt: skip
-_SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-    "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "neg": "-", "pos": "+", "invert": "~", "not_": "not",
-}  # fmt: skip
 
 
 class KernelBuilder(Statements):
     """The whole front end: compiles the body of a kernel through semantics and an IR builder."""
-
-    def tensor_binary(self, name: str, left: Any, right: Any) -> Any:
-        symbol = _SYMBOLS.get(name)
-        if symbol is None:
-            raise UnsupportedSyntax("tensors have no `@`", help="use tl.dot(a, b)")
-        return self.semantics.binary(symbol, left, right)
-
-    def tensor_unary(self, name: str, value: Any) -> Any:
-        return self.semantics.unary(_SYMBOLS[name], value)
-
-    def tensor_subscript(self, value: TensorValue, index: Any) -> Any:
-        return self.semantics.subscript(value, index)
-
-    def tensor_attribute(self, value: Any, name: str) -> Any:
-        found = self.semantics.attribute(value, name)
-        if not callable(found) or is_tensor(found):
-            return found
-        stub = getattr(core, name, None)  # `ptr.advance(...)` is `tl.advance(ptr, ...)`
-        return BoundMethod(found, name, getattr(stub, "_must_use_result", False))
 
     # ---- calls ---------------------------------------------------------------------------------
 
@@ -214,7 +189,7 @@ class KernelBuilder(Statements):
     def builtin_sum(self, items: Any, start: Any = 0) -> Any:
         value = start
         for item in self.sequence(items):
-            value = self.binary(_ADD, value, item)
+            value = self.binary("+", value, item)
         return value
 
     def builtin_len(self, value: Any) -> int:
@@ -324,16 +299,6 @@ class KernelBuilder(Statements):
                 )
         return self.static_call(range, list(bounds), {}, "tl.static_range()")
 
-    def device_assert(self, condition: Any, message: str) -> None:
-        self.semantics.device_assert(condition, message)
-
-
-def _add(a: Any, b: Any) -> Any:
-    return a + b
-
-
-_ADD = _add
-_ADD.__name__ = "add"
 
 _BUILTINS: dict[Any, str] = {
     getattr(builtins, name): name

@@ -32,9 +32,6 @@ class ControlFlow(BuilderState):
             if self.frame.stopped:
                 return
 
-    def statement(self, node: ast.stmt, rest: list[ast.stmt]) -> None:
-        raise NotImplementedError
-
     def visit_if(self, node: ast.If, rest: list[ast.stmt]) -> None:
         condition = self.condition(node.test, "`if`")
         leaves_early = exits_loop_or_function([node])

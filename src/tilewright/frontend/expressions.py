@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -22,36 +21,22 @@ from tilewright.frontend.frame import Undefined, check_global, is_plain
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
+from tilewright.language import core
 from tilewright.language.builtin import unused_result_error
 from tilewright.language.liveness import has_call
-from tilewright.semantics.values import TensorValue, describe
+from tilewright.semantics.values import (
+    PYTHON_BINARY,
+    PYTHON_UNARY,
+    SYMBOLS,
+    TensorValue,
+    describe,
+)
 
 #: what C and Python call types -> the language's names
 _TYPES_MEANT = {
     "float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64",
     "short": "int16", "char": "int8", "bool": "int1", "bf16": "bfloat16", "fp16": "float16",
     "fp32": "float32", "fp64": "float64",
-}  # fmt: skip
-
-BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
-    ast.MatMult: operator.matmul,
-}  # fmt: skip
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
-_SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-    "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
-    "matmul": "@", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 
 
@@ -174,36 +159,35 @@ class Expressions(WhileLoops):
         raise KernelNameError(f"{describe(value)} has no attribute '{name}'")
 
     def tensor_attribute(self, value: Any, name: str) -> Any:
-        raise NotImplementedError
+        found = self.semantics.attribute(value, name)
+        if not callable(found) or is_tensor(found):
+            return found
+        stub = getattr(core, name, None)  # `ptr.advance(...)` is `tl.advance(ptr, ...)`
+        return BoundMethod(found, name, getattr(stub, "_must_use_result", False))
 
     # ---- operators -----------------------------------------------------------------------------
 
     def expr_BinOp(self, node: ast.BinOp) -> Any:
         left = self.visit(node.left)
         right = self.visit(node.right)
-        return self.binary(BINARY[type(node.op)], left, right)
+        return self.binary(SYMBOLS[type(node.op)], left, right)
 
-    def binary(self, function: Any, left: Any, right: Any) -> Any:
+    def binary(self, symbol: str, left: Any, right: Any) -> Any:
         """Apply a Python operator: to compile-time values as Python does, else by semantics."""
         if is_tensor(left) or is_tensor(right):
-            return self.tensor_binary(function.__name__, left, right)
+            if symbol == "@":
+                raise UnsupportedSyntax("tensors have no `@`", help="use tl.dot(a, b)")
+            return self.semantics.binary(symbol, left, right)
         sequences = isinstance(left, list | tuple) and isinstance(right, list | tuple)
         if sequences and type(left) is not type(right):
             left, right = tuple(left), tuple(right)
-        return self.static_call(function, [left, right], {}, _SYMBOLS[function.__name__])
-
-    def tensor_binary(self, name: str, left: Any, right: Any) -> Any:
-        raise NotImplementedError
-
-    def tensor_unary(self, name: str, value: Any) -> Any:
-        raise NotImplementedError
+        return self.static_call(PYTHON_BINARY[symbol], [left, right], {}, symbol)
 
     def expr_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        value = self.visit(node.operand)
-        function = _UNARY[type(node.op)]
+        value, symbol = self.visit(node.operand), SYMBOLS[type(node.op)]
         if is_tensor(value):
-            return self.tensor_unary(function.__name__, value)
-        return self.static_call(function, [value], {})
+            return self.semantics.unary(symbol, value)
+        return self.static_call(PYTHON_UNARY[symbol], [value], {})
 
     def expr_Compare(self, node: ast.Compare) -> Any:
         left = self.visit(node.left)
@@ -228,8 +212,7 @@ class Expressions(WhileLoops):
                 raise UnsupportedSyntax("`in` needs values known at compile time")
             found = self.static_call(lambda a, b: a in b, [left, right], {})
             return found if isinstance(op, ast.In) else not found
-        function = _COMPARE[type(op)]
-        return self.binary(function, left, right)
+        return self.binary(SYMBOLS[type(op)], left, right)
 
     def logical_and(self, left: Any, right: Any) -> Any:
         if not is_tensor(left):
@@ -371,7 +354,7 @@ class Expressions(WhileLoops):
         value = self.visit(node.value)
         index = self.visit(node.slice)
         if is_tensor(value):
-            return self.tensor_subscript(value, index)
+            return self.semantics.subscript(value, index)
         if has_tensor(index):
             raise KernelTypeError(
                 f"{describe(value)} needs an index known at compile time, not {describe(index)}",
@@ -380,9 +363,6 @@ class Expressions(WhileLoops):
         if hasattr(value, "__getitem__"):
             return dtypes.unwrap_constexpr(self.static_call(operator.getitem, [value, index], {}))
         raise KernelTypeError(f"{describe(value)} cannot be subscripted")
-
-    def tensor_subscript(self, value: TensorValue, index: Any) -> Any:
-        raise NotImplementedError
 
     def expr_Call(self, node: ast.Call) -> Any:
         function = self.visit(node.func)
@@ -402,9 +382,6 @@ class Expressions(WhileLoops):
                 raise UnsupportedSyntax("`**` needs a dict known at compile time")
         return self.call(function, positional, keywords, node)
 
-    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
-        raise NotImplementedError
-
     def static_call(
         self, function: Any, args: list[Any], keywords: dict[str, Any], what: str = ""
     ) -> Any:
@@ -416,7 +393,7 @@ class Expressions(WhileLoops):
         except Exception as error:
             name = what or getattr(function, "__name__", "this expression")
             given = [repr(a) for a in args]
-            binary = len(given) == 2 and name in _SYMBOLS.values()
+            binary = len(given) == 2 and name in PYTHON_BINARY
             text = f" {name} ".join(given) if binary else f"{name} of {', '.join(given)}"
             help = ""
             if function is operator.getitem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from xdsl.ir import SSAValue
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelNameError, SourceLocation, UnsupportedSyntax
 from tilewright.frontend.ir_builder import IRBuilder
+from tilewright.frontend.values import map_tensors
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.liveness import FunctionAnalysis, analysis_of
 from tilewright.semantics.values import TensorValue
@@ -177,17 +179,18 @@ class BuilderState:
     unused: ast.expr | None = None
     """The expression of the statement being compiled, whose value nobody uses."""
 
-    def visit(self, node: ast.expr) -> Any:
-        """The value of an expression."""
-        raise NotImplementedError
-
-    def condition(self, node: ast.expr, what: str) -> bool | SSAValue:
-        """The truth of an expression: a bool when known, else a scalar i1."""
-        raise NotImplementedError
-
-    def run(self, statements: list[ast.stmt]) -> None:
-        raise NotImplementedError
+    # methods of later mixins that earlier ones call
+    visit: Callable[[ast.expr], Any]
+    statement: Callable[[ast.stmt, list[ast.stmt]], None]
+    assign: Callable[[ast.expr, Any], None]
+    call: Callable[[Any, list[Any], dict[str, Any], ast.AST], Any]
+    condition: Callable[[ast.expr, str], bool | SSAValue]
+    loop_items: Callable[[ast.expr], Any]
 
     def tensor(self, handle: SSAValue, kind: Any) -> TensorValue:
         """A value of language type `kind` for `handle`."""
         return TensorValue(handle, kind, self.semantics)
+
+    def with_handles(self, value: Any, handles: Iterator[SSAValue]) -> Any:
+        """`value` with the next of `handles` for each tensor in it."""
+        return map_tensors(lambda old: self.tensor(next(handles), old.type), value)

@@ -19,7 +19,7 @@ from tilewright import dtypes
 from tilewright.errors import UnsupportedSyntax
 from tilewright.frontend.carried import Carried, tensor_triples
 from tilewright.frontend.control_flow import ControlFlow
-from tilewright.frontend.values import Joined, Leaf, like, rebuild, same_value
+from tilewright.frontend.values import Joined, Leaf, like, map_tensors, rebuild, same_value
 from tilewright.semantics.values import TensorValue
 
 
@@ -28,6 +28,10 @@ class Lanes(ControlFlow):
 
     lane_shape: tuple[int, ...] = ()
     """Extents of the tiles that stand for scalars; () outside such a function."""
+    # methods of `Loops`
+    carried: Callable[[ast.For | ast.While, list[str]], list[Carried]]
+    leave: Callable[..., list[tuple[Carried, Any]]]
+    enter: Callable[[list[Carried], Block], None]
 
     def call_on_lanes(
         self, function: Any, args: Sequence[Any], shape: tuple[int, ...]
@@ -41,16 +45,10 @@ class Lanes(ControlFlow):
         self.lane_shape, self.builder.lanewise = outer
         return tuple(lifted) if isinstance(found, tuple) else (lifted[0],)
 
-    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
-        raise NotImplementedError
-
     def lifted(self, value: Any) -> Any:
         """A scalar as a tile, where tiles stand for scalars; tuples item by item."""
-        if isinstance(value, TensorValue):
-            return self.semantics.splat(value, self.lane_shape) if not value.shape else value
-        if isinstance(value, tuple | list):
-            return like(value, [self.lifted(item) for item in value])
-        return value
+        splat, shape = self.semantics.splat, self.lane_shape
+        return map_tensors(lambda x: x if x.shape else splat(x, shape), value)
 
     # ---- conditionals ----------------------------------------------------------------------------
 
@@ -119,15 +117,6 @@ class Lanes(ControlFlow):
 
     # ---- loops -----------------------------------------------------------------------------------
 
-    def carried(self, node: ast.For | ast.While, flags: list[str]) -> list[Carried]:
-        raise NotImplementedError
-
-    def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
-        raise NotImplementedError
-
-    def enter(self, carried: list[Carried], block: Block) -> None:
-        raise NotImplementedError
-
     def lanes_while(
         self, node: ast.While, test: Callable[[], Any], forget: Callable[[dict[str, Any]], None]
     ) -> None:
@@ -173,7 +162,7 @@ class Lanes(ControlFlow):
         forget(before)
         results = iter(op.results)
         for c in carried:
-            frame.env[c.name] = self._with(c.inside, results)
+            frame.env[c.name] = self.with_handles(c.inside, results)
         frame.env.pop("$active")
 
     def _leaves(self, c: Carried, value: Any) -> list[TensorValue]:
@@ -181,13 +170,6 @@ class Lanes(ControlFlow):
             new if isinstance(new, TensorValue) else inside
             for _, inside, new in tensor_triples(c.initial, c.initial, value)
         ]
-
-    def _with(self, value: Any, handles: Any) -> Any:
-        if isinstance(value, TensorValue):
-            return self.tensor(next(handles), value.type)
-        if isinstance(value, tuple | list):
-            return like(value, [self._with(item, handles) for item in value])
-        return value
 
     def _any(self, lanes: TensorValue) -> SSAValue:
         """Whether any lane is true, a scalar."""

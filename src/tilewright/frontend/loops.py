@@ -32,6 +32,7 @@ from tilewright.frontend.values import (
     Leaf,
     constant,
     like,
+    map_tensors,
     number_fits,
     same_value,
     widened,
@@ -80,6 +81,9 @@ def discard(block: Block) -> None:
 class Loops(Lanes):
     """Loop statements."""
 
+    breaking_range: Callable[..., None]
+    """Of `WhileLoops`."""
+
     def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         self.widening(lambda: self._visit_for(node, rest))
 
@@ -119,16 +123,6 @@ class Loops(Lanes):
             self._range_loop(node, items, rest)
         else:
             self._unrolled(node, list(items), rest)
-
-    def loop_items(self, node: ast.expr) -> Any:
-        """The iterable of a `for`: a `RangeValue`, or a sequence known at compile time."""
-        raise NotImplementedError
-
-    def assign(self, target: ast.expr, value: Any) -> None:
-        raise NotImplementedError
-
-    def truth(self, value: Any, what: str) -> bool | SSAValue:
-        raise NotImplementedError
 
     # ---- unrolled ------------------------------------------------------------------------------
 
@@ -207,8 +201,13 @@ class Loops(Lanes):
 
     def enter(self, carried: list[Carried], block: Block) -> None:
         """Add one block argument per carried tensor and bind the names to them."""
+
+        def argument(value: TensorValue) -> TensorValue:
+            handle = block.insert_arg(ir_type(value.type), len(block.args))
+            return self.tensor(handle, value.type)
+
         for c in carried:
-            c.inside = self._as_arguments(c.initial, block)
+            c.inside = map_tensors(argument, c.initial)
             self._name(c.name, c.inside)
             self.frame.env[c.name] = c.inside
 
@@ -216,14 +215,6 @@ class Loops(Lanes):
         """Let the IR show a tensor under the name it has in the kernel."""
         if isinstance(value, TensorValue):
             name_value(value.handle, name)
-
-    def _as_arguments(self, value: Any, block: Block) -> Any:
-        if isinstance(value, TensorValue):
-            argument = block.insert_arg(ir_type(value.type), len(block.args))
-            return self.tensor(argument, value.type)
-        if isinstance(value, tuple | list):
-            return like(value, [self._as_arguments(item, block) for item in value])
-        return value
 
     def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
         """The value of each name at the end of the body, converted to the type of its block argument."""
@@ -378,16 +369,6 @@ class Loops(Lanes):
                 help=f"give the index another name than '{name}'",
             )
         return [Carried(name, None, initial)]
-
-    def breaking_range(
-        self,
-        node: ast.For,
-        items: RangeValue,
-        bounds: list[SSAValue],
-        kind: dtypes.dtype,
-        rest: list[ast.stmt],
-    ) -> None:
-        raise NotImplementedError
 
     def _bounds(self, items: RangeValue) -> tuple[list[SSAValue], dtypes.dtype]:
         """Handles of start, stop and step in one integer type, and that type."""

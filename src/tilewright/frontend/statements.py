@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from tilewright.dialects import tile
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
-from tilewright.frontend.expressions import BINARY, Expressions
+from tilewright.frontend.expressions import Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import is_tensor
 from tilewright.ir.text import name_value
 from tilewright.language.liveness import exits_loop_or_function, is_constexpr_annotation
-from tilewright.semantics.values import TensorValue, describe
+from tilewright.semantics.values import SYMBOLS, TensorValue, describe
 
 _UNSUPPORTED = {
     "Try": ("try", "errors cannot be caught in a kernel; check conditions with `if`"),
@@ -96,7 +96,7 @@ class Statements(Expressions):
         load = ast.copy_location(ast.Name(name.id, ast.Load()), name)
         left = self.visit(load)
         right = self.visit(node.value)
-        value = self.binary(BINARY[type(node.op)], left, right)
+        value = self.binary(SYMBOLS[type(node.op)], left, right)
         self.assign(node.target, self._assigned(node, value))
 
     def _assigned(self, node: ast.stmt, value: Any) -> Any:
@@ -181,11 +181,8 @@ class Statements(Expressions):
         value = self.visit(node.test)
         message = self.visit(node.msg) if node.msg is not None else ""
         if is_tensor(value):
-            self.device_assert(value, str(message))
+            self.semantics.device_assert(value, str(message))
             return
         if not self.truth(value, "`assert`"):
             text = f"assertion failed: {ast.unparse(node.test)}"
             raise CompilationError(f"{text}: {message}" if message else text)
-
-    def device_assert(self, condition: Any, message: str) -> None:
-        raise NotImplementedError

@@ -6,7 +6,7 @@ Python object, which is known at compile time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,15 @@ def leaves(value: Any) -> Iterator[TensorValue]:
             yield from leaves(item)
 
 
+def map_tensors(function: Callable[[TensorValue], Any], value: Any) -> Any:
+    """`value` with what `function` gives for each tensor in it."""
+    if isinstance(value, TensorValue):
+        return function(value)
+    if isinstance(value, tuple | list):
+        return like(value, [map_tensors(function, item) for item in value])
+    return value
+
+
 def rebuild(state: BuilderState, template: Any, handles: Iterator[SSAValue]) -> Any:
     """`template` with its `Leaf`s replaced by tensors of the next `handles`."""
     if isinstance(template, Leaf):
@@ -125,11 +134,7 @@ def constant(state: BuilderState, value: Any, kind: Any) -> TensorValue:
 
 def filler(state: BuilderState, value: Any) -> Any:
     """A value of `value`'s structure and types that nobody will look at."""
-    if isinstance(value, TensorValue):
-        return constant(state, 0, value.type)
-    if isinstance(value, tuple | list):
-        return like(value, [filler(state, item) for item in value])
-    return value
+    return map_tensors(lambda tensor: constant(state, 0, tensor.type), value)
 
 
 def join_types(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from xdsl.dialects import scf
@@ -12,9 +12,9 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.carried import Carried, tensor_triples
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED, BuilderState, index_name
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, index_name
 from tilewright.frontend.loops import Loops, RangeValue
-from tilewright.frontend.values import filler, leaves, like
+from tilewright.frontend.values import filler, leaves
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.values import TensorValue
@@ -145,7 +145,7 @@ class WhileLoops(Loops):
             handles: list[SSAValue] = [v.handle for v in leaves(tested)]
             if any(handle not in replaced for handle in handles):
                 fresh = iter([replaced.get(h, h) for h in handles])
-                self.frame.env[c.name] = _with_handles(self, tested, fresh)
+                self.frame.env[c.name] = self.with_handles(tested, fresh)
 
     def _guarded(self, test: Callable[[], bool | SSAValue], breaks: bool) -> bool | SSAValue:
         """The loop's condition: not broken out of, and the test, which a `break` skips."""
@@ -229,7 +229,7 @@ class WhileLoops(Loops):
         if result is not None:
             count = sum(1 for _ in leaves(result))
             fresh = iter(results[len(results) - count :])
-            self.frame.env[RESULT] = _with_handles(self, result, fresh)
+            self.frame.env[RESULT] = self.with_handles(result, fresh)
             results = results[: len(results) - count]
         self.bind_results(ends, [(a, b, h) for a, b, _, h in states[: len(results)]], results)
 
@@ -253,11 +253,3 @@ class WhileLoops(Loops):
 
 def _handle(value: Any, default: SSAValue) -> SSAValue:
     return value.handle if isinstance(value, TensorValue) else default
-
-
-def _with_handles(state: BuilderState, value: Any, handles: Iterator[SSAValue]) -> Any:
-    if isinstance(value, TensorValue):
-        return state.tensor(next(handles), value.type)
-    if isinstance(value, tuple | list):
-        return like(value, [_with_handles(state, item, handles) for item in value])
-    return value

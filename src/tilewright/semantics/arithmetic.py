@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from tilewright import dtypes as t
@@ -11,19 +9,14 @@ from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.casts import Casts
 from tilewright.semantics.promotion import promote, promote_with_number
-from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
-
-#: Python's meaning, for operands known at compile time
-PYTHON_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "<<": operator.lshift,
-    ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
-    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
-}  # fmt: skip
+from tilewright.semantics.values import (
+    PYTHON_BINARY,
+    PYTHON_UNARY,
+    TensorValue,
+    describe,
+    evaluate,
+    type_text,
+)
 
 _INT_OPS = {"+": "arith.addi", "-": "arith.subi", "*": "arith.muli"}
 _FLOAT_OPS = {"+": "arith.addf", "-": "arith.subf", "*": "arith.mulf", "/": "arith.divf"}

@@ -6,6 +6,8 @@ kernel's Python as it stands. The front end calls `Semantics` itself.
 
 from __future__ import annotations
 
+import ast
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,25 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.errors import KernelNameError, KernelTypeError
+
+#: operators by how Python writes them: their meaning for operands known at compile time
+PYTHON_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "<<": operator.lshift,
+    ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge, "@": operator.matmul,
+}  # fmt: skip
+PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
+#: operators of the syntax tree, as Python writes them
+SYMBOLS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.BitXor: "^", ast.MatMult: "@", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
+}  # fmt: skip
 
 
 def type_text(kind: Any) -> str:
@@ -52,7 +73,6 @@ class TensorValue:
 
     __slots__ = ("handle", "semantics", "type")
     __tl_tensor__ = True
-    __hash__ = object.__hash__
     __iter__ = None  # else Python would unpack a tile by subscripts
     __array_ufunc__ = None  # NumPy leaves `array + tile` to the tile's operators
 
@@ -181,23 +201,8 @@ class TensorValue:
             raise TypeError(f"a scalar ({type_text(self.type)}) has no length")
         return self.shape[0]
 
-    def __neg__(self) -> Any:
-        return self._semantics().unary("-", self)
-
-    def __pos__(self) -> Any:
-        return self._semantics().unary("+", self)
-
-    def __invert__(self) -> Any:
-        return self._semantics().unary("~", self)
-
     def __abs__(self) -> Any:
         return self._semantics().abs(self)
-
-    def __eq__(self, other: object) -> Any:
-        return self._semantics().binary("==", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._semantics().binary("!=", self, other)
 
 
 def _install_operators() -> None:
@@ -207,15 +212,17 @@ def _install_operators() -> None:
     def reflected(symbol: str) -> Any:
         return lambda self, other: self._semantics().binary(symbol, other, self)
 
-    arithmetic = {
-        "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-        "pow": "**", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
-    }  # fmt: skip
-    for name, symbol in arithmetic.items():
-        setattr(TensorValue, f"__{name}__", forward(symbol))
-        setattr(TensorValue, f"__r{name}__", reflected(symbol))
-    for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
-        setattr(TensorValue, f"__{name}__", forward(symbol))
+    def alone(symbol: str) -> Any:
+        return lambda self: self._semantics().unary(symbol, self)
+
+    for symbol, function in PYTHON_BINARY.items():
+        name = function.__name__.strip("_")
+        if symbol != "@":
+            setattr(TensorValue, f"__{name}__", forward(symbol))
+        if symbol[0] not in "@=!" and symbol not in ("<", "<=", ">", ">="):
+            setattr(TensorValue, f"__r{name}__", reflected(symbol))
+    for symbol in "-+~":
+        setattr(TensorValue, f"__{PYTHON_UNARY[symbol].__name__}__", alone(symbol))
 
 
 _install_operators()
