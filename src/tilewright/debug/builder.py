@@ -17,6 +17,7 @@ from tilewright.interpreter import registry
 from tilewright.interpreter.memory import Checks
 from tilewright.interpreter.numeric_checks import WrappedOffsets
 from tilewright.interpreter.reductions import FollowedLanes, along_axis
+from tilewright.interpreter.undefined import Performed
 
 
 class EagerBuilder:
@@ -66,10 +67,10 @@ class EagerBuilder:
         given = {key: value for key, value in attributes.items() if value is not None}
         with np.errstate(all="ignore"):
             results = registry.call(name, self.context, given, tuple(kinds), operands)
-        self.lanes.look(name, given, kinds, operands, results)
+        done = Performed(name, given, kinds, operands, results)
+        self.lanes.look(done)
         if self.wrapped is not None:
-            signed = not any(k.is_int() and k.scalar.is_int_unsigned() for k in kinds)
-            self.wrapped.look(name, operands, kinds, results, signed)
+            self.wrapped.look(done)
         return results if several else results[0] if results else None
 
     def region_op(

@@ -35,7 +35,7 @@ from tilewright.interpreter.reductions import FollowedLanes, along_axis
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
 from tilewright.interpreter.shared_memory import ProgramMemory
-from tilewright.interpreter.undefined import unwritten_flags
+from tilewright.interpreter.undefined import Performed, unwritten_flags
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 
@@ -205,7 +205,7 @@ class Executor:
             attributes, kinds = self._known(op)
             operands = self.operands(op)
             results = registry.call(op.name, self, attributes, kinds, operands)
-            self._lanes.look(op.name, attributes, kinds, operands, results)
+            self._lanes.look(Performed(op.name, attributes, kinds, operands, results))
             self._look_at_offset(op, operands, kinds, results)
         return results
 

@@ -6,7 +6,7 @@ from being written may hold anything, and so do correct kernels' rows beyond the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.errors import NumericalFault, SourceLocation
 from tilewright.interpreter.memory import AccessContext
 from tilewright.interpreter.pointers import PointerValue
-from tilewright.interpreter.undefined import MarkedLanes, enabled_lanes, followed
+from tilewright.interpreter.undefined import MarkedLanes, Performed, enabled_lanes, followed
 
 _WRITES = {"tile.store": "tl.store", "tile.atomic_rmw": "the atomic"}
 
@@ -41,15 +41,9 @@ class NonfiniteLanes(MarkedLanes):
         super().new_program()
         del self._sites[1:]
 
-    def look(
-        self,
-        name: str,
-        attributes: Mapping[str, Any],
-        kinds: Sequence[Any],
-        operands: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
+    def look(self, done: Performed) -> None:
         """Follow one operation. Raises NumericalFault where such a lane is written."""
+        name, _, kinds, operands, results = done
         sites = [self.of(v) for v in operands]
         if name in _WRITES:
             self._write(name, operands, sites[1])
@@ -60,7 +54,7 @@ class NonfiniteLanes(MarkedLanes):
             return
         passed: Sequence[Any] = [None] * len(results)
         if any(s is not None for s in sites):
-            passed = followed(name, attributes, kinds, operands, sites)
+            passed = followed(done, sites)
         for result, kind, lanes in zip(results, kinds, passed, strict=False):
             if isinstance(result, PointerValue) or not kind.is_floating():
                 continue

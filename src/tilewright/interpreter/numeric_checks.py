@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import NumericalFault
 from tilewright.interpreter.memory import AccessContext
+from tilewright.interpreter.undefined import MarkedLanes, Performed
 
 WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<"}
 _EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "<<": int.__lshift__}
@@ -67,24 +68,15 @@ def divided(context: AccessContext, name: str, operands: Sequence[Any]) -> Numer
     )
 
 
-class WrappedOffsets:
+class WrappedOffsets(MarkedLanes):
     """Follows wrapped integers through sums, products and moves until they offset a pointer.
 
     Other arithmetic may wrap on purpose (hashes, random numbers).
     """
 
-    def __init__(self, context: AccessContext) -> None:
-        self.context = context
-        self._known: dict[int, tuple[Any, NumericalFault]] = {}
-
-    def new_program(self) -> None:
-        """Forget the values of the preceding program."""
-        self._known.clear()
-
-    def look(
-        self, name: str, operands: Sequence[Any], kinds: Any, results: Any, signed: bool
-    ) -> None:
-        """Follow one operation, whose integers are `signed`. Raises NumericalFault at an offset."""
+    def look(self, done: Performed) -> None:
+        """Follow one operation. Raises NumericalFault at an offset."""
+        name, _, kinds, operands, results = done
         if name != "tile.addptr" and name not in WRAPPING and name not in MOVING:
             return
         fault = next((self._known[id(v)][1] for v in operands if id(v) in self._known), None)
@@ -92,7 +84,8 @@ class WrappedOffsets:
             if fault is not None:
                 raise fault
             return
-        if fault is None and signed and name in WRAPPING and kinds[0].is_int():
+        signed = name in WRAPPING and kinds[0].is_int() and not kinds[0].scalar.is_int_unsigned()
+        if fault is None and signed:
             fault = wrapped(self.context, name, operands, kinds[0], results[0])
         if fault is not None:
             self._known[id(results[0])] = results[0], fault

@@ -6,14 +6,14 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.interpreter.memory import AccessContext, Checks
 from tilewright.interpreter.nonfinite import NonfiniteLanes
-from tilewright.interpreter.undefined import UndefinedLanes
+from tilewright.interpreter.undefined import Performed, UndefinedLanes
 
 Combine = Callable[..., Sequence[Any]]
 """The values of two operands, the left ones first → the combined values."""
@@ -85,25 +85,17 @@ class FollowedLanes:
     def __init__(self, context: AccessContext, checks: Checks) -> None:
         self.undefined = UndefinedLanes(context) if checks.undefined else None
         self.nonfinite = NonfiniteLanes(context) if checks.nonfinite else None
+        self._followed = [x for x in (self.undefined, self.nonfinite) if x is not None]
 
     def new_program(self) -> None:
         """Forget the values of the preceding program."""
-        for followed in (self.undefined, self.nonfinite):
-            if followed is not None:
-                followed.new_program()
+        for followed in self._followed:
+            followed.new_program()
 
-    def look(
-        self,
-        name: str,
-        attributes: Mapping[str, Any],
-        kinds: Sequence[Any],
-        operands: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
+    def look(self, done: Performed) -> None:
         """Follow one operation."""
-        for followed in (self.undefined, self.nonfinite):
-            if followed is not None:
-                followed.look(name, attributes, kinds, operands, results)
+        for followed in self._followed:
+            followed.look(done)
 
     def look_along(
         self, name: str, operands: Sequence[Any], results: Sequence[Any], axis: int, reverse: bool

@@ -8,7 +8,7 @@ by the identity of the value, so control flow, which only forwards values, needs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,12 +26,22 @@ _HELP = (
 )
 
 
+class Performed(NamedTuple):
+    """An operation that was performed; `kinds` are the types of its results."""
+
+    name: str
+    attributes: Mapping[str, Any]
+    kinds: Sequence[Any]
+    operands: Sequence[Any]
+    results: Sequence[Any]
+
+
 class MarkedLanes:
     """Marks on lanes of the values of a program, by identity: a shadow array each, 0 where there is none."""
 
     def __init__(self, context: AccessContext) -> None:
         self.context = context
-        self._known: dict[int, tuple[Any, np.ndarray]] = {}
+        self._known: dict[int, tuple[Any, Any]] = {}
 
     def new_program(self) -> None:
         """Forget the values of the program before."""
@@ -56,23 +66,15 @@ class UndefinedLanes(MarkedLanes):
         self._loads: list[SourceLocation | None] = [None]
         self._sites: dict[SourceLocation | None, int] = {}
 
-    def look(
-        self,
-        name: str,
-        attributes: Mapping[str, Any],
-        kinds: Sequence[Any],
-        operands: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
+    def look(self, done: Performed) -> None:
         """Follow one operation. Raises UndefinedValueError where such a lane is used."""
-        sites = [self.of(v) for v in operands]
-        if name == "tile.load":
-            self._load(operands, sites, results[0])
-        elif name in _WRITES:
-            self._write(name, attributes, operands, sites)
+        sites = [self.of(v) for v in done.operands]
+        if done.name == "tile.load":
+            self._load(done.operands, sites, done.results[0])
+        elif done.name in _WRITES:
+            self._write(done.name, done.attributes, done.operands, sites)
         elif any(s is not None for s in sites):
-            for result, found in zip(results, followed(name, attributes, kinds, operands, sites),
-                                     strict=False):  # fmt: skip
+            for result, found in zip(done.results, followed(done, sites), strict=False):
                 self.mark(result, found)
 
     def look_along(
@@ -158,14 +160,9 @@ def enabled_lanes(pointer: PointerValue, mask: Any) -> np.ndarray:
     return np.broadcast_to(True if mask is None else np.asarray(mask, bool), pointer.shape)
 
 
-def followed(
-    name: str,
-    attributes: Mapping[str, Any],
-    kinds: Sequence[Any],
-    operands: Sequence[Any],
-    sites: list[np.ndarray | None],
-) -> list[np.ndarray | None]:
+def followed(done: Performed, sites: list[np.ndarray | None]) -> list[np.ndarray | None]:
     """The marks on lanes of an operation's results, given those on its operands' (0: none)."""
+    name, attributes, kinds, operands, _ = done
     if name in ("tile.print", "tile.assert", "tile.assume"):
         return []
     full = [

@@ -35,14 +35,14 @@ class Bits(Mathematics):
         x = self._unsigned(arg0, "libdevice.clz")
         width = x.dtype.primitive_bitwidth
         for shift in _halves(width, up=True):
-            x = self.binary("|", x, self.binary(">>", x, shift))
-        return self.binary("-", width, self._counted(x))
+            x = x | (x >> shift)
+        return width - self._counted(x)
 
     def libdevice_ffs(self, arg0: Any) -> TensorValue:
         """The place of the lowest bit that is set, counted from 1; of 0 it is 0."""
         x = self._unsigned(arg0, "libdevice.ffs")
-        below = self.binary("^", x, self.binary("-", x, 1))  # it and those below it; of 0 all
-        return self.where(self.binary("!=", x, 0), self._counted(below), 0)
+        below = x ^ (x - 1)  # it and those below it; of 0 all
+        return self.where(x != 0, self._counted(below), 0)
 
     def libdevice_brev(self, arg0: Any) -> TensorValue:
         """The bits in reverse order."""
@@ -50,8 +50,8 @@ class Bits(Mathematics):
         width = x.dtype.primitive_bitwidth
         for shift in _halves(width):
             mask = _stripes(width, shift)
-            high = self.binary("&", self.binary(">>", x, shift), mask)
-            x = self.binary("|", high, self.binary("<<", self.binary("&", x, mask), shift))
+            high = (x >> shift) & mask
+            x = high | ((x & mask) << shift)
         kind = self.to_tensor(unwrap_constexpr(arg0)).dtype
         return self.convert(x, kind)
 
@@ -60,23 +60,23 @@ class Bits(Mathematics):
         low, high = (
             self.convert(self._unsigned(v, "libdevice.byte_perm"), t.uint64) for v in (arg0, arg1)
         )
-        both = self.binary("|", low, self.binary("<<", high, 32))
+        both = low | (high << 32)
         selector = self._unsigned(arg2, "libdevice.byte_perm")
         result: Any = None
         for place in range(4):
-            which = self.binary("&", self.binary(">>", selector, 4 * place), 7)
-            shift = self.convert(self.binary("*", which, 8), t.uint64)
-            byte = self.binary("&", self.binary(">>", both, shift), 0xFF)
-            byte = self.binary("<<", byte, 8 * place)
-            result = byte if result is None else self.binary("|", result, byte)
+            which = (selector >> (4 * place)) & 7
+            shift = self.convert(which * 8, t.uint64)
+            byte = (both >> shift) & 0xFF
+            byte = byte << (8 * place)
+            result = byte if result is None else result | byte
         return self.convert(self.convert(result, t.uint32), self._type_of(arg0))
 
     def libdevice_sad(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
         """|arg0 - arg1| + arg2 of 32-bit integers; arg2 and the result are uint32."""
         x, y = self.promote_pair(arg0, arg1, "libdevice.sad")
         larger, smaller = self.maximum(x, y), self.minimum(x, y)
-        distance = self.convert(self.binary("-", larger, smaller), t.uint32)
-        return self.binary("+", distance, self._unsigned(arg2, "libdevice.sad"))
+        distance = self.convert(larger - smaller, t.uint32)
+        return distance + self._unsigned(arg2, "libdevice.sad")
 
     def libdevice_hadd(self, arg0: Any, arg1: Any) -> TensorValue:
         """(arg0 + arg1) >> 1 of 32-bit integers, without overflow."""
@@ -89,13 +89,13 @@ class Bits(Mathematics):
     def _average(self, arg0: Any, arg1: Any, more: int) -> TensorValue:
         x, y = self.promote_pair(arg0, arg1, "libdevice.hadd")
         wide = t.uint64 if x.dtype.is_int_unsigned() else t.int64
-        total = self.binary("+", self.convert(x, wide), self.convert(y, wide))
-        return self.convert(self.binary(">>", self.binary("+", total, more), 1), x.dtype)
+        total = self.convert(x, wide) + self.convert(y, wide)
+        return self.convert((total + more) >> 1, x.dtype)
 
     def libdevice_mul24(self, arg0: Any, arg1: Any) -> TensorValue:
         """Low 32 bits of the product of the low 24 bits of two 32-bit integers."""
         x, y = self.promote_pair(arg0, arg1, "libdevice.mul24")
-        parts = [self.binary(">>", self.binary("<<", v, 8), 8) for v in (x, y)]
+        parts = [(v << 8) >> 8 for v in (x, y)]
         return self.binary("*", *parts)
 
     def libdevice_hiloint2double(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -104,13 +104,11 @@ class Bits(Mathematics):
             self.convert(self._unsigned(v, "libdevice.hiloint2double"), t.uint64)
             for v in (arg0, arg1)
         )
-        return self.cast(
-            self.binary("|", self.binary("<<", high, 32), low), t.float64, bitcast=True
-        )
+        return self.cast((high << 32) | low, t.float64, bitcast=True)
 
     def libdevice_double2hiint(self, arg0: Any) -> TensorValue:
         """The high 32 bits of an fp64."""
-        return self.convert(self.binary(">>", self._bits_of_double(arg0), 32), t.int32)
+        return self.convert(self._bits_of_double(arg0) >> 32, t.int32)
 
     def libdevice_double2loint(self, arg0: Any) -> TensorValue:
         """The low 32 bits of an fp64."""
@@ -119,7 +117,7 @@ class Bits(Mathematics):
     def libdevice_rcp64h(self, arg0: Any) -> TensorValue:
         """1 / arg0 in the high 32 bits of an fp64; the low ones are 0."""
         inverse = self._bits_of_double(self.fdiv(1.0, self._double(arg0)))
-        return self.cast(self.binary("&", inverse, -(1 << 32)), t.float64, bitcast=True)
+        return self.cast(inverse & -(1 << 32), t.float64, bitcast=True)
 
     def _double(self, value: Any) -> TensorValue:
         return self.convert(self.to_tensor(unwrap_constexpr(value)), t.float64)
@@ -143,12 +141,10 @@ class Bits(Mathematics):
         """Bits set in an unsigned x: sums of neighbors, pairs, halves of bytes, then bytes."""
         width = x.dtype.primitive_bitwidth
         ones, twos, fours = (_stripes(width, n) for n in (1, 2, 4))
-        x = self.binary("-", x, self.binary("&", self.binary(">>", x, 1), ones))
-        x = self.binary(
-            "+", self.binary("&", x, twos), self.binary("&", self.binary(">>", x, 2), twos)
-        )
-        x = self.binary("&", self.binary("+", x, self.binary(">>", x, 4)), fours)
-        total = self.binary(">>", self.binary("*", x, _each(width)), width - 8)
+        x = x - ((x >> 1) & ones)
+        x = (x & twos) + ((x >> 2) & twos)
+        x = (x + (x >> 4)) & fours
+        total = (x * _each(width)) >> (width - 8)
         return self.convert(total, t.int32)
 
 

@@ -62,7 +62,7 @@ class Libdevice(Rounding):
         x = self._float_arguments((arg0,), what)[0]
         # A large integer loses its last bit in a float, and with it the sign of the result.
         size = self.float_function("pow", (self.abs(x), self.convert(exponent, _wide(x))), what)
-        odd = self.binary("!=", self.binary("&", exponent, 1), 0)
+        odd = (exponent & 1) != 0
         return self.where(odd, self.float_function("copysign", (size, x), what), size)
 
     libdevice_powf = libdevice_pow
@@ -82,12 +82,12 @@ class Libdevice(Rounding):
     def _half_turns(self, x: Any) -> TensorValue:
         """pi times x reduced to [-1, 1], which is exact."""
         turns = self.float_function("rint", (self.binary("*", x, 0.5),), "libdevice.sinpi")
-        return self.binary("*", self.binary("-", x, self.binary("*", turns, 2.0)), math.pi)
+        return (x - turns * 2.0) * math.pi
 
     def libdevice_normcdf(self, arg0: Any) -> TensorValue:
         """Distribution function of the standard normal distribution."""
         scaled = self.binary("*", arg0, -math.sqrt(0.5))
-        return self.binary("*", self.float_function("erfc", (scaled,), "libdevice.normcdf"), 0.5)
+        return self.float_function("erfc", (scaled,), "libdevice.normcdf") * 0.5
 
     def libdevice_fma(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
         return self.fma(arg0, arg1, arg2)
@@ -114,7 +114,7 @@ class Libdevice(Rounding):
             return high
         x, y = self.convert(arg0, high.dtype), self.convert(arg1, high.dtype)
         for a, b in ((x, y), (y, x)):  # a negative factor counts as 2^bits more
-            high = self.binary("-", high, self.where(self.binary("<", a, 0), b, 0))
+            high = high - self.where(a < 0, b, 0)
         return high
 
     def libdevice_umulhi(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -125,7 +125,7 @@ class Libdevice(Rounding):
         """1 if the sign bit is set (also of -0.0 and NaN), else 0."""
         x = self._in_wide(self._float_arguments((arg0,), "libdevice.signbit")[0])
         kind = t.int64 if x.dtype.is_fp64() else t.int32
-        return self.convert(self.binary("<", self.cast(x, kind, bitcast=True), 0), t.int32)
+        return self.convert(self.cast(x, kind, bitcast=True) < 0, t.int32)
 
 
 def _wide(x: TensorValue) -> t.dtype:

@@ -164,13 +164,13 @@ class Mathematics(Linalg):
         value = self._float_arguments((x,), "tl.sigmoid")[0]
         kind = value.dtype
         wide = self._in_wide(value)
-        decay = self.exp(self.unary("-", wide))
-        return self.convert(self.binary("/", 1.0, self.binary("+", 1.0, decay)), kind)
+        decay = self.exp(-wide)
+        return self.convert(1.0 / (1.0 + decay), kind)
 
     def mul_sigmoid(self, x: Any, y: Any) -> TensorValue:
         """`x * sigmoid(y)`."""
         a, b = self._float_arguments((x, y), "tl.math.mul_sigmoid")
-        power = self.unary("-", self._in_wide(b))
+        power = -self._in_wide(b)
         return self.convert(self._divided_by_1_plus(self._in_wide(a), power, "exp"), a.dtype)
 
     def div_1p_exp2(self, x: Any, y: Any) -> TensorValue:
@@ -183,7 +183,7 @@ class Mathematics(Linalg):
         """`x / (1 + function(power))` of fp32 or fp64, with `function` "exp" or "exp2"."""
         if x.dtype.is_fp64():
             decay = self.float_function(function, (power,), function)
-            return self.binary("/", x, self.binary("+", decay, 1.0))
+            return x / (decay + 1.0)
         return self.emit("tile.mul_sigmoid", [x, power], x.type, function=function)
 
     def softmax(
@@ -194,9 +194,9 @@ class Mathematics(Linalg):
             raise KernelTypeError(f"tl.softmax needs floats, got {type_text(value.type)}")
         axis = 0 if unwrap_constexpr(dim) is None else dim
         wide = self._in_wide(value)
-        shifted = self.binary("-", wide, self.max(wide, axis, keep_dims=True))
+        shifted = wide - self.max(wide, axis, keep_dims=True)
         top = self.exp(shifted)
-        return self.binary("/", top, self.sum(top, axis, keep_dims=True))
+        return top / self.sum(top, axis, keep_dims=True)
 
     def next_power_of_2(self, n: Any) -> Any:
         value = self.known_int(n, "triton.next_power_of_2")

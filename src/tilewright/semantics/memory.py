@@ -289,9 +289,7 @@ class Memory(Program):
         if not isinstance(base, BlockPointer):
             raise KernelTypeError(f"tl.advance needs a block pointer, got {describe(base)}")
         moves = self._coordinates("tl.advance", "offsets", offsets, len(base.block_shape))
-        moved = tuple(
-            self.binary("+", old, move) for old, move in zip(base.offsets, moves, strict=True)
-        )
+        moved = tuple(old + move for old, move in zip(base.offsets, moves, strict=True))
         return base._replace(offsets=moved)
 
     def _base_argument(self, what: str, base: Any) -> TensorValue:
@@ -332,17 +330,15 @@ class Memory(Program):
         pointer: Any = window.base
         mask: Any = None
         for d, extent in enumerate(window.block_shape):
-            lanes = self.binary(
-                "+", self.convert(self.lanes(0, extent), t.int64), window.offsets[d]
-            )
+            lanes = self.convert(self.lanes(0, extent), t.int64) + window.offsets[d]
             inside = self._inside(lanes, window.shape[d]) if d in checked else None
             shape = [1] * rank
             shape[d] = extent
-            offset = self._place(self.binary("*", lanes, window.strides[d]), d, rank)
-            pointer = self.binary("+", pointer, offset)
+            offset = self._place(lanes * window.strides[d], d, rank)
+            pointer = pointer + offset
             if inside is not None:
                 inside = self._place(inside, d, rank)
-                mask = inside if mask is None else self.binary("&", mask, inside)
+                mask = inside if mask is None else mask & inside
         return self.broadcast_shape(pointer, window.block_shape), mask
 
     def _inside(self, lanes: TensorValue, bound: TensorValue) -> TensorValue:
@@ -457,15 +453,13 @@ class Memory(Program):
             raise KernelTypeError(f"{what}: rows are a 1-D tile of integers, got {describe(rows)}")
         (column,) = self._coordinates(what, "the column", (y_offset,), 1)
         rows = self.convert(rows, t.int64)
-        columns = self.binary(
-            "+", self.convert(self.lanes(0, desc.block_shape[1]), t.int64), column
-        )
+        columns = self.convert(self.lanes(0, desc.block_shape[1]), t.int64) + column
         inside = [
             self._place(self._inside(lanes, desc.shape[d]), d, 2)
             for d, lanes in enumerate((rows, columns))
         ]
         pointer: Any = desc.base
         for d, lanes in enumerate((rows, columns)):
-            offset = self._place(self.binary("*", lanes, desc.strides[d]), d, 2)
-            pointer = self.binary("+", pointer, offset)
+            offset = self._place(lanes * desc.strides[d], d, 2)
+            pointer = pointer + offset
         return pointer, self.binary("&", *inside)

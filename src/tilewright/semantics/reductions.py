@@ -203,7 +203,7 @@ class Reductions(Shapes):
         self, input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None
     ) -> TensorValue:
         return self._fold(
-            input, axis, keep_dims, lambda a, b: self.binary("+", a, b),
+            input, axis, keep_dims, lambda a, b: a + b,
             lambda k: self._sum_type(k, dtype), "tl.sum",
         )  # fmt: skip
 
@@ -266,8 +266,8 @@ class Reductions(Shapes):
         def combine(v1: Any, i1: Any, v2: Any, i2: Any) -> Any:
             first = self.binary(symbol, v1, v2)
             if left:
-                tie = self.binary("&", self.binary("==", v1, v2), self.binary("<", i1, i2))
-                first = self.binary("|", first, tie)
+                tie = (v1 == v2) & (i1 < i2)
+                first = first | tie
             return self.where(first, v1, v2), self.where(first, i1, i2)
 
         return combine

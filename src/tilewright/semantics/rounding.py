@@ -35,12 +35,8 @@ class Rounding(Special):
         if operation == "rcp":
             operation, args = "div", (1.0, *args)
         elif operation == "sub":
-            operation, args = "add", (args[0], self._negated(args[1], what))
+            operation, args = "add", (args[0], -unwrap_constexpr(args[1]))
         return self.float_function(f"{operation}_{direction}", args, what)
-
-    def _negated(self, value: Any, what: str) -> Any:
-        plain = unwrap_constexpr(value)
-        return self.unary("-", plain) if isinstance(plain, TensorValue) else -plain
 
     def _converted(self, name: str, direction: str, value: Any) -> TensorValue:
         source, kind = CONVERSIONS[name]
@@ -57,9 +53,9 @@ class Rounding(Special):
 
     def _long_as_double(self, x: TensorValue, direction: str) -> TensorValue:
         """A 64-bit integer in fp64: the sum of its halves, which are exact."""
-        high = self.convert(self.binary(">>", x, 32), t.float64)
-        low = self.convert(self.binary("&", x, 0xFFFFFFFF), t.float64)
-        parts = (self.binary("*", high, 2.0**32), low)
+        high = self.convert(x >> 32, t.float64)
+        low = self.convert(x & 0xFFFFFFFF, t.float64)
+        parts = (high * 2.0**32, low)
         return self.float_function(f"add_{direction}", parts, "libdevice")
 
 

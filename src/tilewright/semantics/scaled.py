@@ -72,7 +72,7 @@ class Scaled(Libdevice):
         if k == 0:
             factors = self.trans(factors)
         wide = self.convert(values, t.float32)
-        return self.convert(self.binary("*", wide, factors), kind)
+        return self.convert(wide * factors, kind)
 
     def _numbers(self, x: TensorValue, name: str, packed: int) -> TensorValue:
         """The elements of a tile of format `name`; two e2m1 share a byte along axis `packed`."""
@@ -86,7 +86,7 @@ class Scaled(Libdevice):
             return self.cast(x, element, bitcast=True)
         rows, columns = x.shape
         word = self.convert(self.cast(x, t.uint8, bitcast=True), t.int32)
-        low, high = (self._e2m1(self.binary(">>", word, s)) for s in (0, 4))
+        low, high = (self._e2m1(word >> s) for s in (0, 4))
         both = self.join(low, high)
         if packed == 0:
             both = self.permute(both, 0, 2, 1)
@@ -95,15 +95,13 @@ class Scaled(Libdevice):
 
     def _e2m1(self, word: TensorValue) -> TensorValue:
         """The number that the low four bits are: sign, two of exponent, one of fraction."""
-        fraction = self.binary("&", word, 1)
-        exponent = self.binary("&", self.binary(">>", word, 1), 3)
-        normal = self.binary(
-            "<<", self.binary("+", fraction, 2), self.maximum(self.binary("-", exponent, 1), 0)
-        )
-        doubled = self.where(self.binary("==", exponent, 0), fraction, normal)
-        size = self.binary("*", self.convert(doubled, t.float32), 0.5)
-        negative = self.binary("!=", self.binary("&", word, 8), 0)
-        return self.where(negative, self.unary("-", size), size)
+        fraction = word & 1
+        exponent = (word >> 1) & 3
+        normal = (fraction + 2) << self.maximum(exponent - 1, 0)
+        doubled = self.where(exponent == 0, fraction, normal)
+        size = self.convert(doubled, t.float32) * 0.5
+        negative = (word & 8) != 0
+        return self.where(negative, -size, size)
 
     def _factors(self, scale: Any, lines: int, k: int, fast: bool) -> TensorValue:
         """Scales (lines, groups) as fp32, one for each element (lines, k)."""
@@ -117,10 +115,10 @@ class Scaled(Libdevice):
             factors = self.convert(scale, t.float32)
         elif scale.dtype in (t.uint8, t.int8):
             word = self.convert(self.cast(scale, t.uint8, bitcast=True), t.int32)
-            bits = self.binary("<<", word, 23)
-            bits = self.where(self.binary("==", word, 0), 1 << 22, bits)  # 2 ** -127
+            bits = word << 23
+            bits = self.where(word == 0, 1 << 22, bits)  # 2 ** -127
             if not fast:
-                bits = self.where(self.binary("==", word, 255), 0x7FC00000, bits)
+                bits = self.where(word == 255, 0x7FC00000, bits)
             factors = self.cast(self.convert(bits, t.int32), t.float32, bitcast=True)
         else:
             raise KernelTypeError(f"{_WHAT}: scales are uint8 or fp8e4nv, not {scale.dtype}")

@@ -204,7 +204,7 @@ class Shapes(Atomics):
     ) -> TensorValue:
         """`count` elements along `axis` from `start` (a number or a scalar tensor) on."""
         lanes = self.lanes(0, count)
-        index = self.binary("+", lanes if step == 1 else self.binary("*", lanes, step), start)
+        index = (lanes if step == 1 else lanes * step) + start
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         index = self.broadcast_shape(self._place(index, axis, x.ndim), shape)
         return self._gathered(x, index, axis)

@@ -26,8 +26,8 @@ class Special(Bits):
     def libdevice_erfinv(self, arg0: Any) -> TensorValue:
         """The x with erf(x) = arg0: 3 ulp in fp32, 4 in fp64."""
         y, kind = self._special_argument(arg0, "erfinv")
-        below = self.binary("-", 1.0, self.abs(y))
-        product = self.binary("*", below, self.binary("+", 1.0, self.abs(y)))
+        below = 1.0 - self.abs(y)
+        product = below * (1.0 + self.abs(y))
         return self.convert(self._inverse_erf(y, product), kind)
 
     def libdevice_erfcinv(self, arg0: Any) -> TensorValue:
@@ -38,17 +38,17 @@ class Special(Bits):
     def libdevice_normcdfinv(self, arg0: Any) -> TensorValue:
         """The x with normcdf(x) = arg0, with the errors of `erfcinv`."""
         y, kind = self._special_argument(arg0, "normcdfinv")
-        found = self._inverse_erfc(self.binary("*", y, 2.0))
-        return self.convert(self.binary("*", found, -math.sqrt(2.0)), kind)
+        found = self._inverse_erfc(y * 2.0)
+        return self.convert(found * -math.sqrt(2.0), kind)
 
     def _inverse_erfc(self, y: TensorValue) -> TensorValue:
         # 1 - (1 - y)^2, without the difference that loses what a small y is
-        product = self.binary("*", y, self.binary("-", 2.0, y))
-        return self._inverse_erf(self.binary("-", 1.0, y), product)
+        product = y * (2.0 - y)
+        return self._inverse_erf(1.0 - y, product)
 
     def _inverse_erf(self, y: TensorValue, product: TensorValue) -> TensorValue:
         """erfinv(y) where product = 1 - y^2; infinite at 1, NaN beyond."""
-        w = self.unary("-", self.log(product))
+        w = -self.log(product)
         root = self.sqrt(w)
         double = y.dtype.is_fp64()
         near = self._table(w, tables.ERFINV_64 if double else tables.ERFINV_32)
@@ -56,12 +56,12 @@ class Special(Bits):
         far = self._table(root, tables.ERFINV_FAR_64 if double else tables.ERFINV_FAR_32)
         if double:
             last = self._table(root, tables.ERFINV_LAST_64)
-            far = self.where(self.binary("<", root, 8.0), far, last)
-        outer = self.binary("*", self.where(self.binary("<", root, 4.0), middle, far), root)
-        ratio = self.where(self.binary("<", w, 6.0), near, outer)
-        found = self.binary("*", y, ratio)
-        limit = self.binary("*", y, math.inf)
-        return self.where(self.binary("==", product, 0.0), limit, found)
+            far = self.where(root < 8.0, far, last)
+        outer = self.where(root < 4.0, middle, far) * root
+        ratio = self.where(w < 6.0, near, outer)
+        found = y * ratio
+        limit = y * math.inf
+        return self.where(product == 0.0, limit, found)
 
     # ---- the scaled error function -----------------------------------------------------------------
 
@@ -69,17 +69,17 @@ class Special(Bits):
         """exp(x^2) erfc(x): 4 ulp in fp32, 6 in fp64; for negative x as accurate as exp."""
         x, kind = self._special_argument(arg0, "erfcx")
         size = self.abs(x)
-        q = self.fdiv(self.binary("-", size, 3.0), self.binary("+", size, 3.0))
-        q = self.where(self.binary("<", size, 1e30), q, 1.0)
+        q = self.fdiv(size - 3.0, size + 3.0)
+        q = self.where(size < 1e30, q, 1.0)
         table = tables.ERFCX_64 if x.dtype.is_fp64() else tables.ERFCX_32
-        half = self.binary("+", size, 0.5)
-        scaled = self.fdiv(self.binary("*", self._table(q, table), 0.5), half)
-        square = self.binary("*", x, x)
-        rest = self.fma(x, x, self.unary("-", square))
+        half = size + 0.5
+        scaled = self.fdiv(self._table(q, table) * 0.5, half)
+        square = x * x
+        rest = self.fma(x, x, -square)
         power = self.exp(square)
-        power = self.where(self.binary("<", power, math.inf), self.fma(power, rest, power), power)
-        mirrored = self.binary("-", self.binary("*", power, 2.0), scaled)
-        found = self.where(self.binary("<", x, 0.0), mirrored, scaled)
+        power = self.where(power < math.inf, self.fma(power, rest, power), power)
+        mirrored = power * 2.0 - scaled
+        found = self.where(x < 0.0, mirrored, scaled)
         return self.convert(found, kind)
 
     # ---- modified Bessel functions -----------------------------------------------------------------
@@ -99,20 +99,20 @@ class Special(Bits):
         near = tables.I1_64 if double else tables.I1_32
         far = tables.I1_FAR_64 if double else tables.I1_FAR_32
         size = self.abs(x)
-        found = self._bessel(size, near, far, self.binary("*", size, 0.5))
+        found = self._bessel(size, near, far, size * 0.5)
         return self.convert(self.float_function("copysign", (found, x), "libdevice"), kind)
 
     def _bessel(self, size: TensorValue, near: _Table, far: _Table, factor: Any) -> TensorValue:
         """Below 8 a polynomial of (x / 2)^2, above it e^x / sqrt(x) times one of 1 / x."""
-        half = self.binary("*", size, 0.5)
-        low = self._horner(self.binary("*", half, half), near[2])
+        half = size * 0.5
+        low = self._horner(half * half, near[2])
         if factor is not None:
-            low = self.binary("*", low, factor)
+            low = low * factor
         power = self.exp(half)  # e^x overflows before the function does
         share = self.fdiv(self._table(self.fdiv(1.0, size), far), self.sqrt(size))
-        high = self.binary("*", self.binary("*", power, share), power)
-        high = self.where(self.binary("<", power, math.inf), high, power)
-        return self.where(self.binary("<", size, 8.0), low, high)
+        high = power * share * power
+        high = self.where(power < math.inf, high, power)
+        return self.where(size < 8.0, low, high)
 
     # ---- exponents ---------------------------------------------------------------------------------
 
@@ -122,15 +122,15 @@ class Special(Bits):
         double = x.dtype.is_fp64()
         integer, digits, bias = (t.int64, 52, 1023) if double else (t.int32, 23, 127)
         shift = digits + 1
-        small = self.binary("<", self.abs(x), 2.0 ** (1 - bias))
-        normal = self.where(small, self.binary("*", x, 2.0**shift), x)
-        field = self.binary(">>", self.cast(normal, integer, bitcast=True), digits)
-        exponent = self.binary("-", self.binary("&", field, 2 * bias + 1), bias)
+        small = self.abs(x) < 2.0 ** (1 - bias)
+        normal = self.where(small, x * 2.0**shift, x)
+        field = self.cast(normal, integer, bitcast=True) >> digits
+        exponent = (field & (2 * bias + 1)) - bias
         exponent = self.convert(exponent, t.int32)
-        exponent = self.where(small, self.binary("-", exponent, shift), exponent)
-        infinite = self.binary("==", self.abs(x), math.inf)
+        exponent = self.where(small, exponent - shift, exponent)
+        infinite = self.abs(x) == math.inf
         exponent = self.where(infinite, self.filled(2**31 - 1, exponent.type), exponent)
-        none = self.logical_or(self.binary("==", x, 0.0), self.binary("!=", x, x))
+        none = self.logical_or(x == 0.0, x != x)
         return self.where(none, self.filled(-(2**31), exponent.type), exponent)
 
     def libdevice_ldexp(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -141,24 +141,24 @@ class Special(Bits):
         n = self.minimum(self.maximum(n, -2300), 2300)
         if not x.dtype.is_fp64():  # exact in fp64 as far as fp32 reaches
             n = self.minimum(self.maximum(n, -400), 400)
-            product = self.binary("*", self.convert(x, t.float64), self._power_of_two(n))
+            product = self.convert(x, t.float64) * self._power_of_two(n)
             return self.convert(self.convert(product, t.float32), kind)
         # Three factors in the normal range; the first ones keep x normal, so that only the last one rounds.
         for _ in range(2):
-            high, low = self.binary(">", n, 1023), self.binary("<", n, -969)
+            high, low = n > 1023, n < -969
             factor = self.where(high, 2.0**1023, self.where(low, 2.0**-969, 1.0))
             step = self.where(high, 1023, self.where(low, -969, 0))
-            wide = self.where(low, self.binary("*", x, self.convert(factor, t.float64)), x)
-            x = self.where(high, self.binary("*", x, self.convert(factor, t.float64)), wide)
-            n = self.binary("-", n, step)
-        return self.convert(self.binary("*", x, self._power_of_two(n)), kind)
+            wide = self.where(low, x * self.convert(factor, t.float64), x)
+            x = self.where(high, x * self.convert(factor, t.float64), wide)
+            n = n - step
+        return self.convert(x * self._power_of_two(n), kind)
 
     libdevice_scalbn = libdevice_ldexp
 
     def _power_of_two(self, n: TensorValue) -> TensorValue:
         """2 ** n in fp64, for n from -1022 to 1023."""
-        biased = self.convert(self.binary("+", n, 1023), t.int64)
-        return self.cast(self.binary("<<", biased, 52), t.float64, bitcast=True)
+        biased = self.convert(n + 1023, t.int64)
+        return self.cast(biased << 52, t.float64, bitcast=True)
 
     # ---- lengths -----------------------------------------------------------------------------------
 
@@ -190,19 +190,19 @@ class Special(Bits):
         for size in sizes[1:]:
             most = self.maximum(most, size)
         exponent = self.libdevice_ilogb(most)
-        usable = self.logical_and(self.binary(">", most, 0.0), self.binary("<", most, math.inf))
+        usable = self.logical_and(most > 0.0, most < math.inf)
         exponent = self.where(usable, exponent, 0)
         total: Any = None
         for size in sizes:
-            part = self.libdevice_ldexp(size, self.unary("-", exponent))
-            square = self.binary("*", part, part)
-            total = square if total is None else self.binary("+", total, square)
+            part = self.libdevice_ldexp(size, -exponent)
+            square = part * part
+            total = square if total is None else total + square
         root = self.float_function("sqrt", (total,), name)
         if inverse:
             root = self.float_function("div_rn", (1.0, root), name)
-            exponent = self.unary("-", exponent)
+            exponent = -exponent
         found = self.libdevice_ldexp(root, exponent)
-        infinite = self.binary("==", most, math.inf)  # also where another one is NaN
+        infinite = most == math.inf  # also where another one is NaN
         return self.convert(self.where(infinite, 0.0 if inverse else math.inf, found), kind)
 
     # ---- pieces ------------------------------------------------------------------------------------

@@ -65,6 +65,18 @@ def evaluate(text: str, function: Callable[..., Any], *values: Any) -> Any:
         raise KernelTypeError(f"`{text}` raised {type(error).__name__}: {error}") from error
 
 
+def _operator(symbol: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: self._semantics().binary(symbol, self, other)
+
+
+def _reflected(symbol: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: self._semantics().binary(symbol, other, self)
+
+
+def _unary(symbol: str) -> Callable[[Any], Any]:
+    return lambda self: self._semantics().unary(symbol, self)
+
+
 class TensorValue:
     """`handle` (opaque; belongs to a builder) of language type `type`.
 
@@ -201,28 +213,21 @@ class TensorValue:
             raise TypeError(f"a scalar ({type_text(self.type)}) has no length")
         return self.shape[0]
 
+    __add__, __radd__ = _operator("+"), _reflected("+")
+    __sub__, __rsub__ = _operator("-"), _reflected("-")
+    __mul__, __rmul__ = _operator("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _operator("/"), _reflected("/")
+    __floordiv__, __rfloordiv__ = _operator("//"), _reflected("//")
+    __mod__, __rmod__ = _operator("%"), _reflected("%")
+    __pow__, __rpow__ = _operator("**"), _reflected("**")
+    __lshift__, __rlshift__ = _operator("<<"), _reflected("<<")
+    __rshift__, __rrshift__ = _operator(">>"), _reflected(">>")
+    __and__, __rand__ = _operator("&"), _reflected("&")
+    __or__, __ror__ = _operator("|"), _reflected("|")
+    __xor__, __rxor__ = _operator("^"), _reflected("^")
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
+    __eq__, __ne__, __hash__ = _operator("=="), _operator("!="), object.__hash__
+    __neg__, __pos__, __invert__ = map(_unary, "-+~")
+
     def __abs__(self) -> Any:
         return self._semantics().abs(self)
-
-
-def _install_operators() -> None:
-    def forward(symbol: str) -> Any:
-        return lambda self, other: self._semantics().binary(symbol, self, other)
-
-    def reflected(symbol: str) -> Any:
-        return lambda self, other: self._semantics().binary(symbol, other, self)
-
-    def alone(symbol: str) -> Any:
-        return lambda self: self._semantics().unary(symbol, self)
-
-    for symbol, function in PYTHON_BINARY.items():
-        name = function.__name__.strip("_")
-        if symbol != "@":
-            setattr(TensorValue, f"__{name}__", forward(symbol))
-        if symbol[0] not in "@=!" and symbol not in ("<", "<=", ">", ">="):
-            setattr(TensorValue, f"__r{name}__", reflected(symbol))
-    for symbol in "-+~":
-        setattr(TensorValue, f"__{PYTHON_UNARY[symbol].__name__}__", alone(symbol))
-
-
-_install_operators()
