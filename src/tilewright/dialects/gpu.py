@@ -9,7 +9,7 @@ their elements, except for `gpu.wgmma`. Code generation walks this level once.
 from __future__ import annotations
 
 import functools
-from typing import cast
+from typing import Any, cast
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
@@ -64,9 +64,7 @@ class ExtractSliceOp(PureOp):
     start = prop_def(DenseArrayBase)
     result = result_def(TensorType)
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-
-    def verify_(self) -> None:
-        rules.verify_part(self)
+    verify_: Any = rules.verify_slice
 
 
 @operation
@@ -119,9 +117,7 @@ class MemdescTransOp(PureOp):
     source = operand_def(SharedType)
     result = result_def(SharedType)
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
-
-    def verify_(self) -> None:
-        rules.verify_memdesc_trans(self)
+    verify_: Any = rules.verify_memdesc_trans
 
 
 @operation
@@ -137,7 +133,7 @@ class LocalStoreOp(Op):
     )
 
     def verify_(self) -> None:
-        rules.verify_moved(self, self.source, self.buffer)
+        rules.verify_tile(self, self.source, self.buffer)
 
 
 @operation
@@ -156,9 +152,7 @@ class LocalTransposeOp(Op):
         "$source `[` $source_stage `]` `,` $target `[` $stage `]` attr-dict"
         " `:` type($source) `,` type($target)"
     )
-
-    def verify_(self) -> None:
-        rules.verify_turn(self)
+    verify_: Any = rules.verify_transpose
 
 
 @operation
@@ -172,7 +166,7 @@ class LocalLoadOp(Op):
     assembly_format = "$buffer `[` $stage `]` attr-dict `:` type($buffer) `to` type($result)"
 
     def verify_(self) -> None:
-        rules.verify_moved(self, self.result, self.buffer)
+        rules.verify_tile(self, self.result, self.buffer)
 
 
 @operation
@@ -203,9 +197,7 @@ class AsyncCopyOp(SegmentedOp):
         " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
         " `to` $buffer `[` $stage `]` `if` $pred attr-dict `:` type($base) `,` type($buffer)"
     )
-
-    def verify_(self) -> None:
-        rules.verify_copy(self)
+    verify_: Any = rules.verify_copy
 
 
 @operation
@@ -248,9 +240,7 @@ class MbarrierArriveOp(Op):
     stage = operand_def(i32)
     pred = operand_def(i1)
     assembly_format = "$barriers `[` $stage `]` `,` $pred attr-dict `:` type($barriers)"
-
-    def verify_(self) -> None:
-        rules.verify_arrivals(self)
+    verify_: Any = rules.verify_arrivals
 
 
 @operation
@@ -268,9 +258,7 @@ class ProducerWarpOp(Op):
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = "(`registers` $producer_registers^ `,` $consumer_registers)? $body attr-dict"
-
-    def verify_(self) -> None:
-        rules.verify_producer(self)
+    verify_: Any = rules.verify_producer
 
 
 @operation
@@ -280,9 +268,7 @@ class ElectOp(Op):
     name = "gpu.elect"
     result = result_def(i1)
     assembly_format = "attr-dict `:` type($result)"
-
-    def verify_(self) -> None:
-        rules.verify_elected(self)
+    verify_: Any = rules.verify_elected
 
 
 @operation
@@ -297,7 +283,7 @@ class MbarrierArriveExpectTxOp(Op):
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
-        rules.verify_expected(self)
+        rules.verify_expected_bytes(self)
 
 
 @operation
@@ -327,7 +313,7 @@ class TmaLoadOp(SegmentedOp):
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
-        rules.verify_box(self)
+        rules.verify_tma(self)
 
 
 @operation
@@ -364,7 +350,7 @@ class TmaStoreOp(SegmentedOp):
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
-        rules.verify_box(self)
+        rules.verify_tma(self)
 
 
 @operation
@@ -405,9 +391,7 @@ class WgmmaOp(Op):
         "$instruction $lhs `[` $lhs_stage `]` `,` $rhs `[` $rhs_stage `]` `,` $acc attr-dict"
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
     )
-
-    def verify_(self) -> None:
-        rules.verify_group_product(self)
+    verify_: Any = rules.verify_wgmma
 
 
 @operation

@@ -29,8 +29,8 @@ from tilewright.layouts.shared import (
 from tilewright.layouts.wgmma_partition import partition_wgmma
 
 _SPANS = (128, 64, 32, 0, LINEAR)
-_LARGEST_BOX = 256
-_MOST_DIMS = 5
+_MAX_BOX_DIM = 256
+_MAX_DIMS = 5
 _START = 128
 _ROWS = 8
 """Rows after which the swizzle pattern repeats."""
@@ -73,7 +73,7 @@ def _held(buffer: SSAValue) -> Any:
     return kind.tile
 
 
-def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
+def verify_tile(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
     """Require the register tile and the buffer's tile to have one type."""
     held = _held(buffer)
     same = tile.shape_of(value) == tile.shape_of(held)
@@ -83,7 +83,7 @@ def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
     same_layout(op, value)
 
 
-def verify_part(op: Any) -> None:
+def verify_slice(op: Any) -> None:
     """Require a slice along one dimension with the same registers per thread in every slice."""
     whole, part = tile.shape_of(op.source), tile.shape_of(op.result)
     start = tile.ints(op.start)
@@ -106,7 +106,8 @@ def verify_part(op: Any) -> None:
         )
 
 
-def verify_turn(op: Any) -> None:
+def verify_transpose(op: Any) -> None:
+    """Require buffers of equal tiles that are contiguous along different dimensions, in blocks that a warp transposes."""
     source, target = _shared(op.source), _shared(op.target)
     require(_held(op.source) == _held(op.target), "gpu.local_transpose: tiles differ")
     require(source.major_dim != target.major_dim, "gpu.local_transpose: nothing to turn")
@@ -121,6 +122,7 @@ def verify_turn(op: Any) -> None:
 
 
 def verify_memdesc_trans(op: Any) -> None:
+    """Require the type of the source's transposed tiles."""
     source, result = _shared(op.source), _shared(op.result)
     same = _held(op.source).element_type == _held(op.result).element_type
     same = same and op.source.type.stages == op.result.type.stages
@@ -142,12 +144,12 @@ def verify_copy(op: Any) -> None:
     well_formed(op, op.layout.data, shape)
 
 
-def verify_box(op: Any) -> None:
-    """Require panels that TMA can read and write."""
+def verify_tma(op: Any) -> None:
+    """Require a tensor map, a box and panels that TMA supports."""
     shared = _shared(op.buffer)
     require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
     rank = len(op.global_dims)
-    require(2 <= rank <= _MOST_DIMS, f"{op.name}: tensor maps have 2 to {_MOST_DIMS} dimensions")
+    require(2 <= rank <= _MAX_DIMS, f"{op.name}: tensor maps have 2 to {_MAX_DIMS} dimensions")
     require(
         len(op.global_strides) == rank - 1 and len(op.coords) == rank,
         f"{op.name}: a coordinate a dimension, and a pitch for each but the first",
@@ -159,9 +161,9 @@ def verify_box(op: Any) -> None:
         not shared.pad and shared.row_stride_bytes % SWIZZLE_ATOM_BYTES == 0,
         f"{op.name}: lines with gaps: {shared}",
     )
-    small = shared.strided_extent <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
+    small = shared.strided_extent <= _MAX_BOX_DIM and shared.width <= _MAX_BOX_DIM
     require(
-        small, f"{op.name}: TMA boxes have at most {_LARGEST_BOX} elements per dimension: {shared}"
+        small, f"{op.name}: TMA boxes have at most {_MAX_BOX_DIM} elements per dimension: {shared}"
     )
     one, single = shared.panels == 1, op.buffer.type.stages.data == 1
     aligned = (one or shared.panel_bytes % _START == 0) and (single or shared.bytes % _START == 0)
@@ -185,11 +187,11 @@ def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
     )
 
 
-_MOST_BYTES = (1 << 20) - 1
+_MAX_BYTES = (1 << 20) - 1
 """Operations that the transaction count of an mbarrier's phase includes."""
 
 
-def verify_expected(op: Any) -> None:
+def verify_expected_bytes(op: Any) -> None:
     """Require the expected bytes to equal those of the TMA loads that signal the same phase.
 
     With fewer a wait ends before the data has arrived, with more it never ends.
@@ -205,8 +207,8 @@ def verify_expected(op: Any) -> None:
         f"gpu.mbarrier_arrive_expect_tx: {expected} bytes expected, TMA tiles of {bytes_} bytes",
     )
     require(
-        bytes_ <= _MOST_BYTES,
-        f"gpu.mbarrier_arrive_expect_tx: a phase counts up to {_MOST_BYTES} bytes",
+        bytes_ <= _MAX_BYTES,
+        f"gpu.mbarrier_arrive_expect_tx: a phase counts up to {_MAX_BYTES} bytes",
     )
 
 
@@ -282,7 +284,7 @@ def verify_producer(op: Any) -> None:
         )
 
 
-def verify_group_product(op: Any) -> None:
+def verify_wgmma(op: Any) -> None:
     """Require operands in layouts that descriptors, or register operands, support, and an accumulator in the
     instruction's fragment layout."""
     in_registers = tile.is_tile(op.lhs)
@@ -306,7 +308,7 @@ def verify_group_product(op: Any) -> None:
         fits = wgmma_a_layout(instruction, m, n, k, layout.warp_count) == layout
         fits = fits and not instruction.through
         require(fits, f"gpu.wgmma: {instruction} takes no registers of {op.lhs.type}")
-    _verify_sums(op.acc.type, m, n, instruction)
+    _verify_accumulator(op.acc.type, m, n, instruction)
 
 
 def _verify_major(
@@ -324,7 +326,7 @@ def _verify_major(
     _verify_pattern(op, shared)
 
 
-def _verify_sums(kind: Attribute, m: int, n: int, instruction: WgmmaInstruction) -> None:
+def _verify_accumulator(kind: Attribute, m: int, n: int, instruction: WgmmaInstruction) -> None:
     layout = layout_of(kind)
     if layout is None:
         return

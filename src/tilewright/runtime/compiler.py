@@ -16,7 +16,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -75,139 +75,129 @@ def compile_kernel(
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
 
-    def _finished(artifact: Artifact, loaded: bool) -> CompiledKernel:
+    def finished(artifact: Artifact, loaded: bool) -> CompiledKernel:
         taken = _taken(artifact, options)
 
-        def texts() -> dict[str, str]:
+        def module() -> Any:
             with compiling_for(machine, options.num_warps):
-                module = _build(kernel, signature, taken).module
-            return backend.texts(module, taken, machine)
+                return _build(kernel, signature, taken).module
+
+        def texts() -> dict[str, str]:
+            return backend.texts(module(), taken, machine)
 
         def location_at(code: bytes, offset: int) -> SourceLocation | None:
-            with compiling_for(machine, options.num_warps):
-                module = _build(kernel, signature, taken).module
-            return backend.location_at(module, taken, machine, code, offset)
+            return backend.location_at(module(), taken, machine, code, offset)
 
         found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
         found.signature, found.location_at = signature, location_at
         return found
 
-    if kernel.dependencies.private:  # no other process could use it
+    def compiled() -> Artifact:
         with gc_frozen(), compiling_for(machine, options.num_warps):
-            artifact = _compile(kernel, signature, options, machine)
-        return _finished(artifact, False)
-    artifact = None if settings.always_compile else _load(cache, key)
-    loaded = artifact is not None
-    if artifact is None:
-        with cache.making(key):
-            artifact = None if settings.always_compile else _load(cache, key)
-            loaded = artifact is not None  # another process compiled it while this one waited
-            if artifact is None:
-                with gc_frozen(), compiling_for(machine, options.num_warps):
-                    artifact = _compile(kernel, signature, options, machine)
-                _store(cache, key, artifact)
-    return _finished(artifact, loaded)
+            return _Variants(kernel, signature, machine).best(options)
+
+    def loaded() -> Artifact | None:
+        return None if settings.always_compile else _load(cache, key)
+
+    if kernel.dependencies.private:  # no other process could use it
+        return finished(compiled(), False)
+    if (artifact := loaded()) is not None:
+        return finished(artifact, True)
+    with cache.making(key):
+        if (artifact := loaded()) is not None:  # another process compiled it while this one waited
+            return finished(artifact, True)
+        artifact = compiled()
+        _store(cache, key, artifact)
+    return finished(artifact, False)
 
 
-def _compile(
-    kernel: Any,
-    signature: Mapping[str, ArgumentType],
-    options: Options,
-    machine: TargetInfo,
-) -> Artifact:
-    """Compile the first variant whose shared memory fits (`with_less_shared_memory`), or one with fewer spills
-    (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
-    start_workers()
-    module = _front_end(kernel, signature, options)
-    parts, many = warps_that_share_work(module), spills_to_avoid(module)
-    wider = with_more_warps(options, machine, parts)
-    if parts and carries_too_much(module, options):
-        # warps without a part in the smallest dot still hold a part of what is carried
-        wider = with_more_warps(options, machine, WARPS_WITH_ALL_REGISTERS)
-        enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
-        found = _first_without_spills(kernel, signature, enough, machine, many)
-        if found is not None:
-            why = "what a loop carries needs more registers than there are"
-            return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
-        wider = []
-    artifact = _compile_in_memory(kernel, signature, options, machine, module)
-    spills, taken = artifact.plan.spills, _taken(artifact, options)
-    if shares_a_row(artifact, options, machine):
-        others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
-        how = "with half as many words of a row per CTA"
-    elif wider and spills >= many:
-        others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
-        how = "with num_warps={0.num_warps}"
-    elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
-        return _without(MOST_IN_FLIGHT, kernel, signature, taken, machine, artifact)
-    else:
-        return artifact
-    fewer = spills // FEWER_SPILLS + 1
-    found = _first_without_spills(kernel, signature, others, machine, fewer)
-    if found is None or found[0].plan.spills >= fewer:
-        return artifact
-    told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
-    return _in_form(*found, [told])
+@dataclass(frozen=True)
+class _Variants:
+    """Compiles a kernel for a target, with other options than asked for where those do not fit or spill."""
 
+    kernel: Any
+    signature: Mapping[str, ArgumentType]
+    machine: TargetInfo
 
-def _without(
-    name: str,
-    kernel: Any,
-    signature: Mapping[str, ArgumentType],
-    taken: Options,
-    machine: TargetInfo,
-    artifact: Artifact,
-) -> Artifact:
-    """A kernel compiled without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
-    options = replace(taken, disable=(*taken.disable, name))
-    try:
-        found = _compile_with(kernel, signature, options, machine)
-    except OutOfResources:
-        return artifact
-    if serializes_mmas(found):
-        return artifact
-    return _in_form(found, options, [f"ptxas would serialize MMAs: compiled without {name}"])
+    def compile(self, options: Options, module: Any = None) -> Artifact:
+        """The kernel with these options; `module`: its tile IR, if it has been built already (consumed)."""
+        return _compile_with(self.kernel, self.signature, options, self.machine, module)
 
+    def best(self, options: Options) -> Artifact:
+        """The first variant whose shared memory fits (`with_less_shared_memory`), or one with fewer spills
+        (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
+        start_workers()
+        module = _front_end(self.kernel, self.signature, options)
+        parts, many = warps_that_share_work(module), spills_to_avoid(module)
+        wider = with_more_warps(options, self.machine, parts)
+        if parts and carries_too_much(module, options):
+            # warps without a part in the smallest dot still hold a part of what is carried
+            wider = with_more_warps(options, self.machine, WARPS_WITH_ALL_REGISTERS)
+            enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
+            found = self._first_without_spills(enough, many)
+            if found is not None:
+                why = "what a loop carries needs more registers than there are"
+                return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
+            wider = []
+        artifact = self._in_memory(options, module)
+        spills, taken = artifact.plan.spills, _taken(artifact, options)
+        if shares_a_row(artifact, options, self.machine):
+            others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
+            how = "with half as many words of a row per CTA"
+        elif wider and spills >= many:
+            others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
+            how = "with num_warps={0.num_warps}"
+        elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
+            return self._without(MOST_IN_FLIGHT, taken, artifact)
+        else:
+            return artifact
+        fewer = spills // FEWER_SPILLS + 1
+        found = self._first_without_spills(others, fewer)
+        if found is None or found[0].plan.spills >= fewer:
+            return artifact
+        told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
+        return _in_form(*found, [told])
 
-def _first_without_spills(
-    kernel: Any,
-    signature: Mapping[str, ArgumentType],
-    options: Sequence[Options],
-    machine: TargetInfo,
-    spills: int,
-) -> tuple[Artifact, Options] | None:
-    """The first of these variants that spills fewer registers than that, else the last one; None if none fits."""
-    found: tuple[Artifact, Options] | None = None
-    for each in options:
+    def _without(self, name: str, taken: Options, artifact: Artifact) -> Artifact:
+        """The kernel without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
+        options = replace(taken, disable=(*taken.disable, name))
         try:
-            found = _compile_with(kernel, signature, each, machine), each
+            found = self.compile(options)
         except OutOfResources:
-            continue
-        if found[0].plan.spills < spills:
-            break
-    return found
+            return artifact
+        if serializes_mmas(found):
+            return artifact
+        return _in_form(found, options, [f"ptxas would serialize MMAs: compiled without {name}"])
 
-
-def _compile_in_memory(
-    kernel: Any,
-    signature: Mapping[str, ArgumentType],
-    options: Options,
-    machine: TargetInfo,
-    module: Any,
-) -> Artifact:
-    """Compile the first variant whose shared memory fits; `module`: the kernel's tile IR (consumed)."""
-    try:
-        return _compile_with(kernel, signature, options, machine, module)
-    except OutOfResources as error:
-        if not error.name.startswith("shared memory") or _as_asked.get():
-            raise
-        for smaller in with_less_shared_memory(options, error):
+    def _first_without_spills(
+        self, options: Sequence[Options], spills: int
+    ) -> tuple[Artifact, Options] | None:
+        """The first of these variants that spills fewer registers than that, else the last one; None if none fits."""
+        found: tuple[Artifact, Options] | None = None
+        for each in options:
             try:
-                artifact = _compile_with(kernel, signature, smaller, machine)
+                found = self.compile(each), each
             except OutOfResources:
                 continue
-            return _in_form(artifact, smaller, [less_shared_memory_text(error, options, smaller)])
-        raise
+            if found[0].plan.spills < spills:
+                break
+        return found
+
+    def _in_memory(self, options: Options, module: Any) -> Artifact:
+        """The first variant whose shared memory fits; `module`: the kernel's tile IR (consumed)."""
+        try:
+            return self.compile(options, module)
+        except OutOfResources as error:
+            if not error.name.startswith("shared memory") or _as_asked.get():
+                raise
+            for smaller in with_less_shared_memory(options, error):
+                try:
+                    artifact = self.compile(smaller)
+                except OutOfResources:
+                    continue
+                told = less_shared_memory_text(error, options, smaller)
+                return _in_form(artifact, smaller, [told])
+            raise
 
 
 def _in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
