@@ -8,8 +8,10 @@ method directly; in eager mode (`active_semantics` is set) the stub calls it.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, TypeVar
 
 from tilewright.compile_time import constexpr
@@ -59,6 +61,14 @@ def builtin(method: Any = None, *, host: Callable[..., Any] | None = None) -> An
         return marked
 
     return decorate
+
+
+def stub_like(model: F, name: str, text: str, method: str = "") -> F:
+    """The stub `name` with the parameters of `model`, documented by `text`. `method`: as in `builtin`."""
+    model = inspect.unwrap(model)
+    copy: Any = FunctionType(model.__code__, model.__globals__, name, model.__defaults__)
+    copy.__qualname__, copy.__doc__, copy.__annotations__ = name, text, model.__annotations__
+    return builtin(method or name)(copy)
 
 
 def _user_builtin(fn: F) -> F:

@@ -5,82 +5,28 @@ from __future__ import annotations
 import math as _math
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import builtin, stub_like
 
 
-@builtin()
-def exp(x: Any) -> Any:
-    """e to the power x."""
+def _one(x: Any) -> Any: ...
+def _two(x: Any, y: Any, sanitize_overflow: Any = True) -> Any: ...
 
 
-@builtin()
-def exp2(x: Any) -> Any:
-    """2 to the power x."""
-
-
-@builtin()
-def log(x: Any) -> Any:
-    """Natural logarithm."""
-
-
-@builtin()
-def log2(x: Any) -> Any:
-    """Logarithm to base 2."""
-
-
-@builtin()
-def sin(x: Any) -> Any:
-    """Sine of radians."""
-
-
-@builtin()
-def cos(x: Any) -> Any:
-    """Cosine of radians."""
-
-
-@builtin()
-def sqrt(x: Any) -> Any:
-    """Square root."""
-
-
-@builtin()
-def sqrt_rn(x: Any) -> Any:
-    """Square root, correctly rounded."""
-
-
-@builtin()
-def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x)."""
-
-
-@builtin()
-def erf(x: Any) -> Any:
-    """Error function."""
-
-
-@builtin()
-def tanh(x: Any) -> Any:
-    """Hyperbolic tangent."""
-
-
-@builtin()
-def floor(x: Any) -> Any:
-    """Largest whole number not above x, as a float."""
-
-
-@builtin()
-def ceil(x: Any) -> Any:
-    """Smallest whole number not below x, as a float."""
-
-
-@builtin()
-def abs(x: Any) -> Any:
-    """Absolute value of integers or floats."""
-
-
-@builtin()
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+exp = stub_like(_one, "exp", "e to the power x.")
+exp2 = stub_like(_one, "exp2", "2 to the power x.")
+log = stub_like(_one, "log", "Natural logarithm.")
+log2 = stub_like(_one, "log2", "Logarithm to base 2.")
+sin = stub_like(_one, "sin", "Sine of radians.")
+cos = stub_like(_one, "cos", "Cosine of radians.")
+sqrt = stub_like(_one, "sqrt", "Square root.")
+sqrt_rn = stub_like(_one, "sqrt_rn", "Square root, correctly rounded.")
+rsqrt = stub_like(_one, "rsqrt", "1 / sqrt(x).")
+erf = stub_like(_one, "erf", "Error function.")
+tanh = stub_like(_one, "tanh", "Hyperbolic tangent.")
+floor = stub_like(_one, "floor", "Largest whole number not above x, as a float.")
+ceil = stub_like(_one, "ceil", "Smallest whole number not below x, as a float.")
+abs = stub_like(_one, "abs", "Absolute value of integers or floats.")
+sigmoid = stub_like(_one, "sigmoid", "1 / (1 + exp(-x)).")
 
 
 @builtin()
@@ -139,19 +85,9 @@ def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
     """`x` limited to `min` … `max`."""
 
 
-@builtin()
-def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x + y`."""
-
-
-@builtin()
-def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x - y`."""
-
-
-@builtin()
-def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x * y`."""
+add = stub_like(_two, "add", "`x + y`.")
+sub = stub_like(_two, "sub", "`x - y`.")
+mul = stub_like(_two, "mul", "`x * y`.")
 
 
 @builtin(host=lambda x, div: (x + div - 1) // div)

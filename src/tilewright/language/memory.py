@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin, must_use_result
+from tilewright.language.builtin import builtin, must_use_result, stub_like
 
 
 @builtin()
@@ -108,36 +108,24 @@ def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
     """
 
 
-@builtin()
-def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`*pointer = max(*pointer, val)`, atomically; gives the old value."""
-
-
-@builtin()
-def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`*pointer = min(*pointer, val)`, atomically; gives the old value."""
-
-
-@builtin()
-def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`*pointer &= val`, atomically; gives the old value."""
-
-
-@builtin()
-def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`*pointer |= val`, atomically; gives the old value."""
-
-
-@builtin()
-def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`*pointer ^= val`, atomically; gives the old value."""
-
-
-@builtin()
-def atomic_xchg(
-    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-) -> Any:
-    """`*pointer = val`, atomically; gives the old value."""
+atomic_max = stub_like(
+    atomic_add, "atomic_max", "`*pointer = max(*pointer, val)`, atomically; gives the old value."
+)
+atomic_min = stub_like(
+    atomic_add, "atomic_min", "`*pointer = min(*pointer, val)`, atomically; gives the old value."
+)
+atomic_and = stub_like(
+    atomic_add, "atomic_and", "`*pointer &= val`, atomically; gives the old value."
+)
+atomic_or = stub_like(
+    atomic_add, "atomic_or", "`*pointer |= val`, atomically; gives the old value."
+)
+atomic_xor = stub_like(
+    atomic_add, "atomic_xor", "`*pointer ^= val`, atomically; gives the old value."
+)
+atomic_xchg = stub_like(
+    atomic_add, "atomic_xchg", "`*pointer = val`, atomically; gives the old value."
+)
 
 
 @builtin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import builtin, stub_like
 
 
 @builtin()
@@ -34,9 +34,7 @@ def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
     """Exclusive or of integers along `axis`."""
 
 
-@builtin()
-def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
-    """Inclusive or of integers along `axis`."""
+reduce_or = stub_like(xor_sum, "reduce_or", "Inclusive or of integers along `axis`.")
 
 
 @builtin()
@@ -53,18 +51,7 @@ def max(
     With indices, what a NaN does is not specified."""
 
 
-@builtin()
-def min(
-    input: Any,
-    axis: Any = None,
-    return_indices: Any = False,
-    return_indices_tie_break_left: Any = True,
-    keep_dims: Any = False,
-) -> Any:
-    """Smallest element along `axis` (numbers win over NaN); with `return_indices` also where.
-
-    As in Triton 3.6 the result has at least 32 bits (fp16 keeps its type with indices).
-    With indices, what a NaN does is not specified."""
+min = stub_like(max, "min", str(max.__doc__).replace("Largest", "Smallest"))
 
 
 @builtin()
@@ -72,9 +59,9 @@ def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
     """int32 index of the largest element along `axis`; of equal ones the first."""
 
 
-@builtin()
-def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """int32 index of the smallest element along `axis`; of equal ones the first."""
+argmin = stub_like(
+    argmax, "argmin", "int32 index of the smallest element along `axis`; of equal ones the first."
+)
 
 
 @builtin()
@@ -82,9 +69,7 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     """Running sum along `axis`, from the end when `reverse`."""
 
 
-@builtin()
-def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """Running product along `axis`, from the end when `reverse`."""
+cumprod = stub_like(cumsum, "cumprod", "Running product along `axis`, from the end when `reverse`.")
 
 
 @builtin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import builtin, stub_like
 
 # ---- program -----------------------------------------------------------------------------------
 
@@ -14,11 +14,9 @@ def program_id(axis: Any) -> Any:
     """int32 index of this program along grid axis 0, 1 or 2 (a constant)."""
 
 
-@builtin()
-def num_programs(axis: Any) -> Any:
-    """int32 extent of grid axis 0, 1 or 2 (a constant)."""
-
-
+num_programs = stub_like(
+    program_id, "num_programs", "int32 extent of grid axis 0, 1 or 2 (a constant)."
+)
 # ---- creation ----------------------------------------------------------------------------------
 
 
@@ -215,14 +213,12 @@ def multiple_of(input: Any, values: Any) -> Any:
     """Promise that `input` (or the first of each run of lanes) is a multiple of `values`."""
 
 
-@builtin()
-def max_contiguous(input: Any, values: Any) -> Any:
-    """Promise that runs of `values` lanes are consecutive numbers."""
-
-
-@builtin()
-def max_constancy(input: Any, values: Any) -> Any:
-    """Promise that runs of `values` lanes are equal."""
+max_contiguous = stub_like(
+    multiple_of, "max_contiguous", "Promise that runs of `values` lanes are consecutive numbers."
+)
+max_constancy = stub_like(
+    multiple_of, "max_constancy", "Promise that runs of `values` lanes are equal."
+)
 
 
 @builtin()

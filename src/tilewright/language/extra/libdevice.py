@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import stub_like
 
 _ONE = {
     "acos": "Arc cosine.", "acosh": "Inverse hyperbolic cosine.", "asin": "Arc sine.",
@@ -68,17 +68,6 @@ _TWO = {
 }  # fmt: skip
 
 
-def _stub(name: str, text: str, count: int) -> Any:
-    def one(arg0: Any) -> Any: ...
-    def two(arg0: Any, arg1: Any) -> Any: ...
-    def three(arg0: Any, arg1: Any, arg2: Any) -> Any: ...
-    def four(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any: ...
-
-    function = (one, two, three, four)[count - 1]
-    function.__name__, function.__qualname__, function.__doc__ = name, name, text
-    return builtin(f"libdevice_{name}")(function)
-
-
 _THREE = {
     "norm3d": "Length of a vector of three numbers, without overflow on the way.",
     "rnorm3d": "1 / norm3d.", "sad": "|arg0 - arg1| + arg2 of 32-bit integers.",
@@ -106,8 +95,18 @@ for _suffix, _how in _ROUNDED.items():
                 _ONE[f"{_name}2{_source}_{_suffix}"] = f"An {_text} as {_source}, {_how}."
     _ONE[f"double2float_{_suffix}"] = f"fp64 as fp32, {_how}."
 
-_TEXTS = (_ONE, _TWO, _THREE, _FOUR)
-for _count, _texts in enumerate(_TEXTS, 1):
-    globals().update({name: _stub(name, text, _count) for name, text in _texts.items()})
 
-__all__ = [name for texts in _TEXTS for name in texts]  # pyright: ignore[reportUnsupportedDunderAll]
+def _one(arg0: Any) -> Any: ...
+def _two(arg0: Any, arg1: Any) -> Any: ...
+def _three(arg0: Any, arg1: Any, arg2: Any) -> Any: ...
+def _four(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any: ...
+
+
+_STUBS = {
+    name: stub_like(model, name, text, f"libdevice_{name}")
+    for model, texts in ((_one, _ONE), (_two, _TWO), (_three, _THREE), (_four, _FOUR))
+    for name, text in texts.items()
+}
+globals().update(_STUBS)
+
+__all__ = list(_STUBS)  # pyright: ignore[reportUnsupportedDunderAll]
