@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,19 @@ from tilewright.errors import (
     InterpreterError,
     KernelFault,
     OutOfBoundsError,
-    SourceLocation,
     UnwrittenMemoryError,
 )
 from tilewright.interpreter.arrays import array_layout, array_memory, view_bytes
 from tilewright.interpreter.atomic_kinds import COMBINE
 from tilewright.interpreter.known_arrays import KnownArrays
-from tilewright.interpreter.pointers import Allocation, PointerValue
+from tilewright.interpreter.pointers import (
+    Access,
+    AccessContext,
+    Allocation,
+    Part,
+    PointerValue,
+    part_of,
+)
 from tilewright.interpreter.races import RaceDetector
 
 __all__ = ["AccessContext", "Allocation", "Checks", "Memory", "PointerValue"]
@@ -32,15 +38,6 @@ __all__ = ["AccessContext", "Allocation", "Checks", "Memory", "PointerValue"]
 #: polls of a scalar without any change after which a program counts as deadlocked
 PATIENCE = 50_000
 _SHOWN_LANES = 4
-
-
-class AccessContext(Protocol):
-    """Who accesses memory: the program's grid coordinates and the kernel line it is at."""
-
-    @property
-    def program(self) -> tuple[int, int, int]: ...
-    @property
-    def location(self) -> SourceLocation | None: ...
 
 
 @dataclass(frozen=True)
@@ -63,17 +60,6 @@ class Checks:
     """Signed integers (in IR: those that offsets are made of) must not wrap."""
 
 
-class _Access(NamedTuple):
-    """One load, store or atomic while it is checked."""
-
-    what: str  # "tl.load"
-    verb: str  # "reads"
-    pointers: PointerValue
-    itemsize: int
-    mask: np.ndarray | None
-    ctx: AccessContext
-
-
 class Memory:
     """The memory that a launch may access. Not thread-safe.
 
@@ -91,7 +77,7 @@ class Memory:
             [] if undoable else None
         )
 
-        self.observer: Callable[[_Access, bool, bool], None] | None = None
+        self.observer: Callable[[Access, bool, bool], None] | None = None
         """Called with each access, whether it writes, and whether it is atomic."""
 
     def undo(self) -> None:
@@ -172,28 +158,26 @@ class Memory:
         enabled `checks`.
         """
         kind = np.dtype(dtype)
-        access = _Access("tl.load", "reads", pointers, kind.itemsize, _mask(mask), ctx)
+        access = Access("tl.load", "reads", pointers, kind.itemsize, _mask(mask), ctx)
         self._tell(access)
         out = np.zeros(pointers.shape, kind)
         if other is not None:
             out[...] = other
-        for lanes, allocation in self._checked(access):
-            offsets = pointers.addresses[lanes] - allocation.base
-            self._read(access, allocation, offsets, lanes)
-            out[lanes] = _fetch(allocation.data, offsets, kind)
+        for part in self._checked(access):
+            self._read(part)
+            out[part.lanes] = _fetch(part.allocation.data, part.offsets, kind)
         self._watch(access, bool(pointers.shape))
         return out[()]
 
     def store(self, pointers: PointerValue, values: Any, mask: Any, ctx: AccessContext) -> None:
         """Write `values` (a NumPy value of the element type) where `mask` holds."""
         values = np.asarray(values)
-        access = _Access("tl.store", "writes", pointers, values.itemsize, _mask(mask), ctx)
+        access = Access("tl.store", "writes", pointers, values.itemsize, _mask(mask), ctx)
         self._tell(access)
         values = np.broadcast_to(values, pointers.shape)
-        for lanes, allocation in self._checked(access):
-            offsets = pointers.addresses[lanes] - allocation.base
-            self._write(access, allocation, offsets, lanes)
-            _put(allocation.data, offsets, values[lanes])
+        for part in self._checked(access):
+            self._write(part)
+            _put(part.allocation.data, part.offsets, values[part.lanes])
         self._watch(access, True)
 
     def atomic(
@@ -214,7 +198,7 @@ class Memory:
             raise InterpreterError(f"unknown atomic operation '{kind}'")
         values = np.asarray(values)
         what = f"tl.atomic_{kind if kind in ('and', 'or', 'xor', 'xchg') else kind[-3:]}"
-        access = _Access(what, "updates", pointers, values.itemsize, _mask(mask), ctx)
+        access = Access(what, "updates", pointers, values.itemsize, _mask(mask), ctx)
         values = np.broadcast_to(values, pointers.shape)
         return self._one_by_one(access, sem, values, lambda old, at: combine(old, values[at]))
 
@@ -229,7 +213,7 @@ class Memory:
         """`tile.atomic_cas`: write `values` where memory holds `compare`, bit for bit."""
         values = np.asarray(values)
         compare = np.broadcast_to(np.asarray(compare, values.dtype), pointers.shape)
-        access = _Access("tl.atomic_cas", "updates", pointers, values.itemsize, None, ctx)
+        access = Access("tl.atomic_cas", "updates", pointers, values.itemsize, None, ctx)
         values = np.broadcast_to(values, pointers.shape)
 
         def swap(old: Any, at: tuple[int, ...]) -> Any:
@@ -238,16 +222,16 @@ class Memory:
         return self._one_by_one(access, sem, values, swap)
 
     def _one_by_one(
-        self, access: _Access, sem: str, values: np.ndarray, new: Callable[[Any, Any], Any]
+        self, access: Access, sem: str, values: np.ndarray, new: Callable[[Any, Any], Any]
     ) -> Any:
         pointers, kind = access.pointers, values.dtype
         out = np.zeros(pointers.shape, kind)
         changed = False
         self._tell(access)
-        for lanes, allocation in self._checked(access):
-            offsets = pointers.addresses[lanes] - allocation.base
-            self._read(access, allocation, offsets, lanes, atomic=sem)
-            self._write(access, allocation, offsets, lanes, atomic=sem)
+        for part in self._checked(access):
+            _, allocation, lanes, offsets = part
+            self._read(part, atomic=sem)
+            self._write(part, atomic=sem)
             indices = zip(*lanes, strict=True) if lanes else [()]
             for at, offset in zip(indices, np.atleast_1d(offsets).tolist(), strict=True):
                 place = allocation.data[offset : offset + kind.itemsize]
@@ -261,11 +245,11 @@ class Memory:
         self._watch(access, changed or bool(pointers.shape))
         return out[()]
 
-    def _tell(self, access: _Access) -> None:
+    def _tell(self, access: Access) -> None:
         if self.observer is not None:
             self.observer(access, access.verb != "reads", access.verb == "updates")
 
-    def _watch(self, access: _Access, changed: bool) -> None:
+    def _watch(self, access: Access, changed: bool) -> None:
         """Count consecutive repetitions of a scalar access that change nothing."""
         if changed:
             self._waiting = ((), 0)
@@ -285,8 +269,8 @@ class Memory:
 
     # ---- checks --------------------------------------------------------------------------------
 
-    def _checked(self, access: _Access) -> list[tuple[tuple[np.ndarray, ...], Allocation]]:
-        """The lanes to access as index tuples, by allocation; raises OutOfBoundsError."""
+    def _checked(self, access: Access) -> list[Part]:
+        """The lanes to access, by allocation; raises OutOfBoundsError."""
         addresses, mask, size = access.pointers.addresses, access.mask, access.itemsize
         allocation = access.pointers.allocation
         if mask is not None and mask.shape != addresses.shape:
@@ -305,17 +289,17 @@ class Memory:
                 help="pass a writeable array",
                 location=access.ctx.location,
             )
-        if mask is None:
-            if not addresses.ndim:
-                return [((), allocation)]
-            return [(tuple(i.ravel() for i in np.indices(addresses.shape)), allocation)]
+        if mask is not None and not mask.any():
+            return []
         if not addresses.ndim:
-            return [((), allocation)] if mask else []
-        return [(np.nonzero(mask), allocation)] if mask.any() else []
+            lanes = ()
+        elif mask is None:
+            lanes = tuple(i.ravel() for i in np.indices(addresses.shape))
+        else:
+            lanes = np.nonzero(mask)
+        return [part_of(access, allocation, lanes)]
 
-    def _looked_up(
-        self, access: _Access, mask: np.ndarray | None
-    ) -> list[tuple[tuple[np.ndarray, ...], Allocation]]:
+    def _looked_up(self, access: Access, mask: np.ndarray | None) -> list[Part]:
         addresses = access.pointers.addresses
         left = np.ones(addresses.shape, bool) if mask is None else mask.copy()
         result = []
@@ -328,14 +312,14 @@ class Memory:
             inside = addresses <= allocation.end - access.itemsize
             indices = np.nonzero(left & (addresses >= allocation.base) & inside)
             left[indices] = False
-            part = access._replace(pointers=PointerValue(addresses[indices], allocation), mask=None)
-            self._checked(part)
-            result.append((indices, allocation))
+            pointers = PointerValue(addresses[indices], allocation)
+            self._checked(access._replace(pointers=pointers, mask=None))
+            result.append(part_of(access, allocation, indices))
         return result
 
     def _out_of_bounds(
         self,
-        access: _Access,
+        access: Access,
         wrong: np.ndarray,
         allocation: Allocation | None,
         masked: bool = False,
@@ -358,29 +342,17 @@ class Memory:
             location=access.ctx.location,
         )
 
-    def _read(
-        self,
-        access: _Access,
-        allocation: Allocation,
-        offsets: np.ndarray,
-        lanes: tuple[np.ndarray, ...],
-        atomic: str = "",
-    ) -> None:
-        if allocation.written is not None and self.checks.unwritten:
-            fresh = ~allocation.written[offsets]
+    def _read(self, part: Part, atomic: str = "") -> None:
+        written = part.allocation.written
+        if written is not None and self.checks.unwritten:
+            fresh = ~written[part.offsets]
             if fresh.any():
-                self._unwritten(access, allocation, np.asarray(fresh), offsets, lanes)
+                self._unwritten(part, np.asarray(fresh))
         if self.races is not None and not atomic:
-            self.races.read(access, allocation, offsets, lanes)
+            self.races.read(part)
 
-    def _write(
-        self,
-        access: _Access,
-        allocation: Allocation,
-        offsets: np.ndarray,
-        lanes: tuple[np.ndarray, ...],
-        atomic: str = "",
-    ) -> None:
+    def _write(self, part: Part, atomic: str = "") -> None:
+        access, allocation, _, offsets = part
         if self._replaced is not None:
             places = np.asarray(offsets)[..., None] + np.arange(access.itemsize)
             self._replaced.append((allocation.data, places, allocation.data[places]))
@@ -390,18 +362,12 @@ class Memory:
         if self.races is None:
             return
         if atomic:
-            self.races.atomic(access, allocation, offsets, lanes, atomic)
+            self.races.atomic(part, atomic)
         else:
-            self.races.write(access, allocation, offsets, lanes)
+            self.races.write(part)
 
-    def _unwritten(
-        self,
-        access: _Access,
-        allocation: Allocation,
-        fresh: np.ndarray,
-        offsets: np.ndarray,
-        lanes: tuple[np.ndarray, ...],
-    ) -> None:
+    def _unwritten(self, part: Part, fresh: np.ndarray) -> None:
+        access, allocation, lanes, offsets = part
         first = int(np.argmax(np.atleast_1d(fresh)))
         address = int(np.atleast_1d(offsets)[first]) + allocation.base
         lane = f", lane {[int(axis[first]) for axis in lanes]}" if lanes else ""
@@ -414,7 +380,7 @@ class Memory:
         )
 
 
-def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -> str:
+def _advice(access: Access, wrong: np.ndarray, allocation: Allocation | None) -> str:
     if allocation is None:
         return (
             "arrays are known that the launch was given or that Python objects hold;"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from tilewright.errors import SourceLocation
 
 
 @dataclass(eq=False)
@@ -94,3 +96,37 @@ class PointerValue:
             return str(self.addresses)
         items = (self.addresses - self.allocation.origin) // self.allocation.itemsize
         return f"{self.allocation.name} + {items}"
+
+
+class AccessContext(Protocol):
+    """Who accesses memory: the program's grid coordinates and the kernel line it is at."""
+
+    @property
+    def program(self) -> tuple[int, int, int]: ...
+    @property
+    def location(self) -> SourceLocation | None: ...
+
+
+class Access(NamedTuple):
+    """One load, store or atomic while it is checked."""
+
+    what: str  # "tl.load"
+    verb: str  # "reads"
+    pointers: PointerValue
+    itemsize: int
+    mask: np.ndarray | None
+    ctx: AccessContext
+
+
+class Part(NamedTuple):
+    """The lanes of an access that are in one allocation: their indices, and their byte offsets in it."""
+
+    access: Access
+    allocation: Allocation
+    lanes: tuple[np.ndarray, ...]
+    offsets: np.ndarray
+
+
+def part_of(access: Access, allocation: Allocation, lanes: tuple[np.ndarray, ...]) -> Part:
+    """The part of an access that `lanes`, which are in `allocation`, make."""
+    return Part(access, allocation, lanes, access.pointers.addresses[lanes] - allocation.base)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.errors import RaceError, SourceLocation
 
 if TYPE_CHECKING:
-    from tilewright.interpreter.pointers import Allocation
+    from tilewright.interpreter.pointers import Access, Part
 
 
 class _Site(NamedTuple):
@@ -48,12 +48,12 @@ class RaceDetector:
         self._known: dict[Any, dict[Any, int]] = {}
         self._released: dict[int, dict[Any, int]] = {}
 
-    def read(self, access: Any, allocation: Allocation, offsets: Any, lanes: Any) -> None:
+    def read(self, part: Part) -> None:
         """A plain load."""
-        shadow, places = self._place(allocation, offsets, access.itemsize)
-        self._compare(access, allocation, shadow.writes, places, lanes)
-        site = self._site(access, False)
-        program = access.ctx.program
+        shadow, places = self._place(part)
+        self._compare(part, shadow.writes, places)
+        site = self._site(part.access, False)
+        program = part.access.ctx.program
         last = shadow.reads[places]
         others = [s for s in np.unique(last) if s and self._sites[s].program != program]
         if others:
@@ -61,25 +61,24 @@ class RaceDetector:
             shadow.earlier_reads[places[moved]] = last[moved]
         shadow.reads[places] = site
 
-    def write(self, access: Any, allocation: Allocation, offsets: Any, lanes: Any) -> None:
+    def write(self, part: Part) -> None:
         """A plain store."""
-        shadow, places = self._place(allocation, offsets, access.itemsize)
+        shadow, places = self._place(part)
         for earlier in (shadow.writes, shadow.reads, shadow.earlier_reads):
-            self._compare(access, allocation, earlier, places, lanes)
-        shadow.writes[places] = self._site(access, False)
+            self._compare(part, earlier, places)
+        shadow.writes[places] = self._site(part.access, False)
 
-    def atomic(
-        self, access: Any, allocation: Allocation, offsets: Any, lanes: Any, sem: str
-    ) -> None:
+    def atomic(self, part: Part, sem: str) -> None:
         """Record an atomic, which does not conflict with other atomics. A scalar one orders programs as `sem` says."""
+        access = part.access
         program, address = access.ctx.program, int(access.pointers.addresses.flat[0])
         scalar = not access.pointers.shape
         known = self._known.setdefault(program, {})
         if scalar and sem in ("acquire", "acq_rel"):
             _merge(known, self._released.get(address, {}))
-        shadow, places = self._place(allocation, offsets, access.itemsize)
+        shadow, places = self._place(part)
         for earlier in (shadow.writes, shadow.reads, shadow.earlier_reads):
-            self._compare(access, allocation, earlier, places, lanes, atomic=True)
+            self._compare(part, earlier, places, atomic=True)
         shadow.writes[places] = self._site(access, True)
         if scalar and sem in ("release", "acq_rel"):
             clock = self._clocks.get(program, 1)
@@ -88,16 +87,17 @@ class RaceDetector:
             _merge(released, {program: clock})
             self._clocks[program] = clock + 1
 
-    def _place(self, allocation: Allocation, offsets: Any, itemsize: int) -> tuple[_Shadow, Any]:
-        """The shadow of `allocation` and the positions in it of the bytes at `offsets`."""
+    def _place(self, part: Part) -> tuple[_Shadow, Any]:
+        """The shadow of an allocation and the positions in it of the bytes that are accessed."""
+        allocation = part.allocation
         for shadow in self._shadows:
             inside = shadow.base <= allocation.base
             if inside and allocation.end <= shadow.base + shadow.writes.size:
                 break
         else:
             shadow = self._grow(allocation.base, allocation.end)
-        starts = np.atleast_1d(offsets) + (allocation.base - shadow.base)
-        return shadow, (starts[:, None] + np.arange(itemsize)).ravel()
+        starts = np.atleast_1d(part.offsets) + (allocation.base - shadow.base)
+        return shadow, (starts[:, None] + np.arange(part.access.itemsize)).ravel()
 
     def _grow(self, base: int, end: int) -> _Shadow:
         """A new shadow for `[base, end)`, which takes over those it overlaps."""
@@ -113,7 +113,7 @@ class RaceDetector:
         self._shadows.append(shadow)
         return shadow
 
-    def _site(self, access: Any, atomic: bool) -> int:
+    def _site(self, access: Access, atomic: bool) -> int:
         program = access.ctx.program
         clock = self._clocks.setdefault(program, 1)
         site = _Site(program, clock, access.what, access.verb, atomic, access.ctx.location)
@@ -122,15 +122,9 @@ class RaceDetector:
         return len(self._sites) - 1
 
     def _compare(
-        self,
-        access: Any,
-        allocation: Allocation,
-        earlier: np.ndarray,
-        places: np.ndarray,
-        lanes: Any,
-        atomic: bool = False,
+        self, part: Part, earlier: np.ndarray, places: np.ndarray, atomic: bool = False
     ) -> None:
-        found = earlier[places]
+        access, found = part.access, earlier[places]
         known = self._known.get(access.ctx.program, {})
         for number in np.unique(found):
             site = self._sites[number]
@@ -139,11 +133,10 @@ class RaceDetector:
             if (site.atomic and atomic) or known.get(site.program, 0) >= site.clock:
                 continue
             at = int(np.argmax(found == number)) // access.itemsize
-            self._report(access, allocation, site, at, lanes)
+            self._report(part, site, at)
 
-    def _report(
-        self, access: Any, allocation: Allocation, site: _Site, at: int, lanes: Any
-    ) -> None:
+    def _report(self, part: Part, site: _Site, at: int) -> None:
+        access, allocation, lanes, _ = part
         addresses = access.pointers.addresses
         address = int(addresses[tuple(axis[at] for axis in lanes)] if lanes else addresses)
         lane = f", lane {[int(axis[at]) for axis in lanes]}" if lanes else ""
