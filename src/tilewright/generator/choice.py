@@ -65,16 +65,15 @@ def choose(
         packed: whether the rows of an MN-major matrix in a matrix-vector product are contiguous in memory.
         may_swap: whether the configuration may have `swap_operands`.
     """
-    m, n, k, batch = (max(1, x) for x in (m, n, k, batch))  # of nothing: any will do
-    if m == 1 or n == 1:
-        return _vector(contraction, m, n, k, target, batch if packed else 0)
     work = workload(contraction, m, n, k, batch)
+    if work.m == 1 or work.n == 1:
+        return _vector(contraction, work, target, work.batch if packed else 0)
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None and (may_swap or not known.swap_operands):
         return known
     chosen = _chosen(work, contraction, target)
     if may_swap:
-        swapped = _chosen_swapped(contraction, m, n, k, target, batch, chosen)
+        swapped = _chosen_swapped(contraction, work, target, chosen)
         if swapped is not None:
             return configuration(swapped.tiling).with_(swap_operands=True)
     tiling = chosen.tiling
@@ -86,16 +85,16 @@ def explain(
     contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, batch: int = 1
 ) -> str:
     """Explain the choice for a matmul, as text."""
-    m, n, k, batch = (max(1, x) for x in (m, n, k, batch))
-    if m == 1 or n == 1:
-        config = _vector(contraction, m, n, k, target, batch)
-        return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
+    if work.m == 1 or work.n == 1:
+        config = _vector(contraction, work, target, work.batch)
+        sizes = f"{work.m} x {work.n} x {work.k}"
+        return f"{sizes} on {target.name}: {config.text}\n  a vector: nothing is reused"
     chosen = _chosen(work, contraction, target)
     known = tuning.found(work, orders(contraction), target)
     if known is not None:
         return f"{chosen.explain()}\n  measured to be fastest, and taken: {known.text}"
-    swapped = _chosen_swapped(contraction, m, n, k, target, batch, chosen)
+    swapped = _chosen_swapped(contraction, work, target, chosen)
     if swapped is not None:
         return f"{chosen.explain(0)}\n  faster with operands swapped, as tilewright.matmul does:\n{swapped.explain()}"
     stages = chosen.tiling.stages
@@ -120,24 +119,18 @@ def _chosen(work: model.Workload, contraction: Contraction, target: TargetInfo) 
 
 
 def _chosen_swapped(
-    contraction: Contraction,
-    m: int,
-    n: int,
-    k: int,
-    target: TargetInfo,
-    batch: int,
-    plain: model.Choice,
+    contraction: Contraction, work: model.Workload, target: TargetInfo, plain: model.Choice
 ) -> model.Choice | None:
     """The choice for SwapAB, outᵀ = bᵀ · aᵀ, if it is better than `plain`: few rows, which would leave most of the 64
     rows of `wgmma` empty, or a small remainder of columns. None if the contraction cannot be swapped, the target has no
     `wgmma`, or operands are not loaded by TMA (rows aligned to less than 16 bytes)."""
     other = contraction.swapped()
-    if other is None or not target.mma_unit(WGMMA) or m > _MOST_SWAPPED_ROWS or m >= n:
+    if other is None or not target.mma_unit(WGMMA) or work.m >= min(work.n, _MOST_SWAPPED_ROWS + 1):
         return None
-    if _start(contraction, m, n, k) % _ACCESS:
+    if any(start % _ACCESS for start in _all_starts(contraction, work.m, work.n, work.k)):
         return None
-    found = _chosen(workload(other, n, m, k, batch), other, target)
-    if m <= _FEW_ROWS:
+    found = _chosen(workload(other, work.n, work.m, work.k, work.batch), other, target)
+    if work.m <= _FEW_ROWS:
         return found
     whole = found.tiling.split_k < plain.tiling.split_k
     share = 1 + model.SPLIT_GAIN if whole else _SWAP_BELOW
@@ -145,7 +138,8 @@ def _chosen_swapped(
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:
-    """A contraction of given sizes as the cost model's input."""
+    """A contraction of given sizes as the cost model's input. Sizes of 0 count as 1."""
+    m, n, k, batch = (max(1, x) for x in (m, n, k, batch))
     element = contraction.a.dtype.short_name
     if element == "fp32" and contraction.precision == "tf32":
         element = "tf32"
@@ -155,7 +149,7 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
         read.append(contraction.addend.dtype.itemsize)
     across = "a" * (contraction.a.order == COLUMN) + "b" * (contraction.b.order == ROW)
     return model.Workload(
-        max(1, m), max(1, n), max(1, k), max(1, batch), element, contraction.out.dtype.short_name, accumulator,
+        m, n, k, batch, element, contraction.out.dtype.short_name, accumulator,
         float(sum(read)), _packable(contraction), across, _starts(contraction, m, n, k),
     )  # fmt: skip
 
@@ -164,11 +158,6 @@ def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]
     """Alignment in bytes of the rows of contiguous operands, as far as it matters for TMA (16, up to a cache line)."""
     starts = _all_starts(contraction, m, n, k)
     return starts if min(starts) >= _ACCESS else (LINE, LINE)
-
-
-def _start(contraction: Contraction, m: int, n: int, k: int) -> int:
-    """Alignment in bytes of the rows of both operands."""
-    return min(_all_starts(contraction, m, n, k))
 
 
 def _all_starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]:
@@ -236,10 +225,11 @@ def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
 
 
 def _vector(
-    contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, packed: int
+    contraction: Contraction, work: model.Workload, target: TargetInfo, packed: int
 ) -> MatmulConfig:
     """Configuration of a matrix-vector product: long runs along the contiguous axis, enough programs. `packed`:
     contiguous rows (0: they are not)."""
+    m, n, k = work.m, work.n, work.k
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
     if not target.is_gpu:

@@ -120,10 +120,11 @@ def _dlpack_device(value: Any) -> tuple[int, int]:
     return int(kind), int(index)
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
+def flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and those in tuples and lists among them."""
     for value in values:
-        if isinstance(value, tuple):
-            yield from _flat(value)
+        if isinstance(value, (tuple, list)):
+            yield from flat(value)
         else:
             yield value
 
@@ -147,7 +148,7 @@ def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:
     """
     found: tuple[str, int] | None = None
     libraries: set[str] = set()
-    items = [(name, value) for name, given in arguments for value in _flat((given,))]
+    items = [(name, value) for name, given in arguments for value in flat((given,))]
     for name, value in items:
         index = device_of(value)
         if index is None:
@@ -281,7 +282,7 @@ def stream_function(library: str) -> Callable[[int], int]:
 def order_after(values: Iterable[Any], place: Place) -> None:
     """Let the launch's stream wait for streams that arrays name as their own (interface version 3)."""
     ours = None
-    for value in _flat(values):
+    for value in flat(values):
         if device_of(value) is None or _library(value) == type(value).__module__.partition(".")[0]:
             continue
         facts = getattr(value, "__cuda_array_interface__", None)

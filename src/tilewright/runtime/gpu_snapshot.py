@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.errors import UnsupportedTarget
-from tilewright.runtime import snapshot
 from tilewright.runtime.compiled import stream_library
 from tilewright.runtime.devices import Place, device_of, gpu_address
 from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
-from tilewright.runtime.snapshot import MemoryRange, merged
+from tilewright.runtime.snapshot import MemoryRange, element_range, merged, torch_range
 
 
 class GpuCopy:
@@ -59,25 +58,13 @@ class GpuCopy:
                     self._native.api.cuMemFree_v2(self._owned)
 
 
-def gpu_ranges(values: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
-    """Device → (address, bytes) of the memory of the arrays that are on one."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for value in values:
-        index = device_of(value)
-        if index is not None:
-            part = gpu_range(value)
-            if part is not None and part[1]:
-                found.setdefault(index, []).append(part)
-    return found
-
-
-def gpu_range(value: Any) -> tuple[int, int] | None:
+def gpu_range(value: Any) -> MemoryRange | None:
     """Where an array's memory is; None where it does not say its extent."""
     if hasattr(value, "untyped_storage"):
-        part = snapshot.torch_range(value.detach())
-    elif getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
+        return torch_range(value.detach())
+    if getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
         return gpu_range(value.base)
-    elif hasattr(value, "__cuda_array_interface__"):
+    if hasattr(value, "__cuda_array_interface__"):
         facts = value.__cuda_array_interface__
         shape, strides = facts.get("shape"), facts.get("strides")
         if shape is None:
@@ -87,18 +74,20 @@ def gpu_range(value: Any) -> tuple[int, int] | None:
             strides = [item] * len(shape)
             for i in range(len(shape) - 2, -1, -1):
                 strides[i] = strides[i + 1] * shape[i + 1]
-        part = snapshot.element_range(gpu_address(value)[0], shape, strides, item)
-    else:
-        return None
-    return part.start, part.size
+        return element_range(gpu_address(value)[0], shape, strides, item)
+    return None
 
 
 def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:
     """Copies of the GPU memory of `values`; none without a driver."""
+    ranges: dict[int, list[MemoryRange]] = {}
+    for value in values:
+        index, part = device_of(value), gpu_range(value)
+        if index is not None and part is not None and part.size:
+            ranges.setdefault(index, []).append(part)
     copies: list[GpuCopy] = []
     with contextlib.suppress(UnsupportedTarget):
-        for index, parts in gpu_ranges(values).items():
+        for index, parts in ranges.items():
             place = Place(index, stream_library())
-            ranges = merged([MemoryRange(*p) for p in parts])
-            copies += [GpuCopy(place, part.start, part.size) for part in ranges]
+            copies += [GpuCopy(place, part.start, part.size) for part in merged(parts)]
     return copies

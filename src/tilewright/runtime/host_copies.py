@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.dtypes import like
 from tilewright.errors import LaunchError
-from tilewright.runtime.devices import Place, device_of
+from tilewright.runtime.devices import Place, device_of, flat
 from tilewright.runtime.gpu_snapshot import gpu_range
 from tilewright.runtime.snapshot import MemoryRange, merged
 
@@ -22,7 +22,7 @@ def on_host(values: Sequence[Any], place: Place) -> Generator[tuple[Any, ...]]:
     """
     import numpy
 
-    found = [part for value in _flat(values) if (part := _range(value)) is not None]
+    found = [part for value in flat(values) if (part := _range(value)) is not None]
     ranges = merged([part for part in found if part.size])
     buffers = [numpy.empty(part.size, numpy.uint8) for part in ranges]
     for part, buffer in zip(ranges, buffers, strict=True):
@@ -35,13 +35,6 @@ def on_host(values: Sequence[Any], place: Place) -> Generator[tuple[Any, ...]]:
             _copy(place, part.start, buffer.ctypes.data, part.size)
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
-    flat: list[Any] = []
-    for value in values:
-        flat += _flat(value) if isinstance(value, tuple) else [value]
-    return flat
-
-
 def _range(value: Any) -> MemoryRange | None:
     if device_of(value) is None:
         return None
@@ -51,7 +44,7 @@ def _range(value: Any) -> MemoryRange | None:
             f"a {type(value).__name__} on a GPU cannot be given to a kernel that runs as Python",
             help="pass torch tensors, or arrays with __cuda_array_interface__",
         )
-    return MemoryRange(*part)
+    return part
 
 
 def _replace(value: Any, pairs: Sequence[tuple[MemoryRange, Any]]) -> Any:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.runtime.devices import device_of
+from tilewright.runtime.devices import device_of, flat
 
 #: allocations up to this size are kept whole even if the array is a small view of them
 _WHOLE_ALLOCATION_BYTES = 64 << 20
@@ -106,15 +106,6 @@ def merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
     return merged
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    """The values, and those in tuples and lists among them."""
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(value)
-        else:
-            yield value
-
-
 class Snapshot:
     """A copy of the memory of some arguments; `restore()` writes it back, any number of times.
 
@@ -123,7 +114,7 @@ class Snapshot:
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        self._values = values = list(_flat(values))
+        self._values = values = list(flat(values))
         found = [memory_range(value) for value in values]
         self._host = [
             (part, ctypes.string_at(part.start, part.size))
