@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dialects import tile
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
-from tilewright.interpreter.registry import Attributes, Kinds, implements
+from tilewright.interpreter.registry import Attributes, Kinds, implements, kind_of
+
+if TYPE_CHECKING:
+    from tilewright.interpreter.executor import Executor
 
 
 @implements("tile.addptr")
@@ -51,40 +54,32 @@ def _compare_and_swap(
 # ---- structured accesses ----------------------------------------------------------------------------
 
 
-def view_pointers(
-    base: PointerValue,
-    shape: tuple[int, ...],
-    itemsize: int,
-    kinds: Sequence[str],
-    strides: Sequence[Any],
-    starts: Sequence[Any],
-    sizes: Sequence[Any],
-    indices: Sequence[Any],
-) -> PointerValue:
-    """The pointers of a structured access (`tile.load_view` says what the operands mean)."""
-    next_start, next_size, next_index = iter(starts), iter(sizes), iter(indices)
+def view_lanes(
+    run: Executor, op: Any, shape: tuple[int, ...]
+) -> tuple[PointerValue, np.ndarray | None]:
+    """Pointers of a structured access (`tile.load_view` says what the operands mean), and the lanes that it touches
+    (None: all)."""
+
+    def along(values: Any, dim: int) -> np.ndarray:
+        return np.asarray(values).reshape([-1 if i == dim else 1 for i in range(len(shape))])
+
+    starts, sizes, indices = (map(run.value, group) for group in (op.starts, op.sizes, op.indices))
     offsets = np.zeros(shape, np.int64)
-    for d, (kind, extent) in enumerate(zip(kinds, shape, strict=True)):
-        lanes = np.arange(extent, dtype=np.int64)
-        if kind == "strided":
-            term = lanes * np.int64(strides[d])
-        elif kind == "wrapped":
-            start, size = next(next_start), next(next_size)
-            term = (np.int64(start) + lanes) % np.int64(size) * np.int64(strides[d])
+    for d, (kind, stride) in enumerate(zip(tile.view_kinds(op), op.strides, strict=True)):
+        if kind == "indexed":
+            term = np.asarray(next(indices), np.int64)
         else:
-            term = np.asarray(next(next_index), np.int64)
-        offsets += term.reshape([-1 if i == d else 1 for i in range(len(shape))])
-    return base.offset_by(offsets, itemsize)
-
-
-def view_mask(
-    shape: tuple[int, ...], limited: Sequence[int], limits: Sequence[Any], mask: Any
-) -> np.ndarray | None:
-    """Which lanes a structured access touches; None for all."""
-    if not limited and mask is None:
-        return None
-    live = np.ones(shape, bool) if mask is None else np.asarray(mask).copy()
-    for d, limit in zip(limited, limits, strict=True):
-        lanes = np.arange(shape[d]) < int(limit)
-        live &= lanes.reshape([-1 if i == d else 1 for i in range(len(shape))])
-    return live
+            lanes = np.arange(shape[d], dtype=np.int64)
+            if kind == "wrapped":
+                lanes = (np.int64(next(starts)) + lanes) % np.int64(next(sizes))
+            term = lanes * np.int64(run.value(stride))
+        offsets += along(term, d)
+    itemsize = kind_of(op.base.type).element_ty.itemsize
+    pointers = run.value(op.base).offset_by(offsets, itemsize)
+    limits = tile.view_limits(op)
+    if not limits and op.mask is None:
+        return pointers, None
+    live = np.ones(shape, bool) if op.mask is None else np.array(run.value(op.mask))
+    for d, limit in limits.items():
+        live &= along(np.arange(shape[d]) < int(run.value(limit)), d)
+    return pointers, live

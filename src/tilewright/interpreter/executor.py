@@ -25,7 +25,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.dialects.irdl import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
 from tilewright.interpreter import async_tma_stores, producer_warp, registry, scratch
-from tilewright.interpreter.accesses import view_mask, view_pointers
+from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
@@ -309,30 +309,16 @@ def _group(run: Executor, op: cpu.FusionGroupOp) -> list[Any]:
 # ---- structured accesses ------------------------------------------------------------------------------
 
 
-def _view(run: Executor, op: Any, shape: tuple[int, ...]) -> tuple[PointerValue, Any]:
-    def read(values: Any) -> list[Any]:
-        return [run.value(v) for v in values]
-
-    itemsize = kind_of(op.base.type).element_ty.itemsize
-    pointers = view_pointers(
-        run.value(op.base), shape, itemsize, tile.view_kinds(op),
-        read(op.strides), read(op.starts), read(op.sizes), read(op.indices),
-    )  # fmt: skip
-    limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
-    mask = None if op.mask is None else run.value(op.mask)
-    return pointers, view_mask(shape, list(limits), list(limits.values()), mask)
-
-
 def _load_view(run: Executor, op: tile.LoadViewOp) -> list[Any]:
     shape = tile.shape_of(op.result)
-    pointers, mask = _view(run, op, shape)
+    pointers, mask = view_lanes(run, op, shape)
     other = None if op.other is None else run.value(op.other)
     kind = numpy_dtype(kind_of(op.result.type))
     return [run.memory.load(pointers, mask, other, kind, run)]
 
 
 def _store_view(run: Executor, op: tile.StoreViewOp) -> list[Any]:
-    pointers, mask = _view(run, op, tile.shape_of(op.value))
+    pointers, mask = view_lanes(run, op, tile.shape_of(op.value))
     run.memory.store(pointers, run.value(op.value), mask, run)
     return []
 

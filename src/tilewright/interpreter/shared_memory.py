@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import InterpreterError, SourceLocation
-from tilewright.interpreter.accesses import view_mask, view_pointers
+from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.registry import kind_of, plain
@@ -221,7 +221,7 @@ def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
     return []
 
 
-def _turn(run: Executor, op: gpu.LocalTransposeOp) -> list[Any]:
+def _local_transpose(run: Executor, op: gpu.LocalTransposeOp) -> list[Any]:
     source = read_stage(run, op.source, op.source_stage)
     stage = _written_stage(run, op.target, op.stage)
     stage.value, stage.state = np.array(source.value), _UNSEEN
@@ -248,7 +248,7 @@ def _convert(run: Executor, op: gpu.ConvertLayoutOp) -> list[Any]:
     return [value]
 
 
-def _part(run: Executor, op: gpu.ExtractSliceOp) -> list[Any]:
+def _extract_slice(run: Executor, op: gpu.ExtractSliceOp) -> list[Any]:
     value = np.asarray(run.value(op.source))
     extents = tile.shape_of(op.result)
     inside = zip(tile.ints(op.start), extents, strict=True)
@@ -265,16 +265,7 @@ def _copy(run: Executor, op: gpu.AsyncCopyOp) -> list[Any]:
     base: Any = op.base.type
     held = kind_of(base).element_ty
     shape = tile.shape_of(gpu.buffer_type(op.buffer).tile)
-    strides, starts, sizes, indices = (
-        [run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes, op.indices)
-    )
-    kinds = tile.view_kinds(op)
-    pointers = view_pointers(
-        run.value(op.base), shape, held.itemsize, kinds, strides, starts, sizes, indices
-    )
-    limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
-    residual = run.value(op.mask) if op.mask is not None else None
-    mask = view_mask(shape, list(limits), list(limits.values()), residual)
+    pointers, mask = view_lanes(run, op, shape)
     run.shared.open.append(_started(run, stage, pointers, mask, held, shape))
     return []
 
@@ -480,12 +471,12 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.LocalDeallocOp: _release,
     gpu.MemdescTransOp: lambda run, op: [run.value(op.source)],
     gpu.LocalStoreOp: _local_store,
-    gpu.LocalTransposeOp: _turn,
+    gpu.LocalTransposeOp: _local_transpose,
     gpu.LocalLoadOp: _local_load,
     gpu.BarrierOp: _barrier,
     tile.BarrierOp: _barrier,
     gpu.ConvertLayoutOp: _convert,
-    gpu.ExtractSliceOp: _part,
+    gpu.ExtractSliceOp: _extract_slice,
     gpu.AsyncCopyOp: _copy,
     gpu.AsyncCommitGroupOp: _commit,
     gpu.AsyncWaitOp: _wait,
