@@ -91,15 +91,14 @@ class Arithmetic(Casts):
         if symbol in _DIVIDES:
             return self._divide(symbol, left, right)
         x, y = self.promote_pair(left, right, f"`{symbol}`")
-        return self._lanewise(symbol, x, y)
+        return self._lanewise((_FLOAT_OPS if x.dtype.is_floating() else _INT_OPS)[symbol], x, y)
 
-    def _lanewise(self, symbol: str, x: TensorValue, y: TensorValue) -> TensorValue:
-        """+ - * / on operands of one type; fp8 computes in fp32."""
-        kind = x.dtype
+    def _lanewise(self, name: str, *operands: TensorValue) -> TensorValue:
+        """An operation on operands of one type, which is the result's; fp8 computes in fp32."""
+        kind = operands[0].dtype
         if kind.is_fp8():
-            wide = [self.convert(v, t.float32) for v in (x, y)]
-            return self.convert(self.emit(_FLOAT_OPS[symbol], wide, wide[0].type), kind)
-        return self.emit((_FLOAT_OPS if kind.is_floating() else _INT_OPS)[symbol], [x, y], x.type)
+            operands = tuple(self.convert(v, t.float32) for v in operands)
+        return self.convert(self.emit(name, operands, operands[0].type), kind)
 
     def _divide(self, symbol: str, a: Any, b: Any) -> TensorValue:
         kinds = [v.dtype for v in (a, b) if isinstance(v, TensorValue)]
@@ -125,12 +124,12 @@ class Arithmetic(Casts):
                     f"`//` of {describe(a)} and {describe(b)}: floor division is for integers",
                     help="write tl.floor(a / b)",
                 )
-            return self.emit(
-                "arith.divui" if kind.is_int_unsigned() else "arith.divsi", [x, y], x.type
-            )
-        if kind.is_floating():
-            return self.emit("tile.remf", [x, y], x.type)
-        return self.emit("arith.remui" if kind.is_int_unsigned() else "arith.remsi", [x, y], x.type)
+            name = "arith.divui" if kind.is_int_unsigned() else "arith.divsi"
+        elif kind.is_floating():
+            name = "tile.remf"
+        else:
+            name = "arith.remui" if kind.is_int_unsigned() else "arith.remsi"
+        return self.emit(name, [x, y], x.type)
 
     def _bitwise(self, symbol: str, a: Any, b: Any) -> TensorValue:
         for value in (a, b):
@@ -281,10 +280,8 @@ class Arithmetic(Casts):
                 )
             ones = self.filled(True if kind.is_bool() else -1, value.type)
             return self.emit("arith.xori", [value, ones], value.type)
-        if kind.is_fp8():
-            return self.convert(self.unary("-", self.convert(value, t.float32)), kind)
         if kind.is_floating():
-            return self.emit("arith.negf", [value], value.type)
+            return self._lanewise("arith.negf", value)
         return self.emit("arith.subi", [self.filled(0, value.type), value], value.type)
 
     def truth(self, x: Any) -> TensorValue:

@@ -11,6 +11,7 @@ from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.linalg import Linalg
 from tilewright.semantics.promotion import promote, promote_with_number
+from tilewright.semantics.reductions import extreme_operation
 from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
 
 #: MLIR's `math` dialect, by C name (libdevice's name without its `f` suffix)
@@ -132,10 +133,10 @@ class Mathematics(Linalg):
     # ---- choosing ------------------------------------------------------------------------------
 
     def maximum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        return self._choose(self._max_name, x, y, propagate_nan, "tl.maximum")
+        return self._choose(">", x, y, propagate_nan, "tl.maximum")
 
     def minimum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        return self._choose(self._min_name, x, y, propagate_nan, "tl.minimum")
+        return self._choose("<", x, y, propagate_nan, "tl.minimum")
 
     def _nan_wins(self, option: Any) -> bool:
         option = unwrap_constexpr(option)
@@ -146,13 +147,10 @@ class Mathematics(Linalg):
             )
         return name == "ALL"
 
-    def _choose(self, named: Any, x: Any, y: Any, propagate_nan: Any, what: str) -> TensorValue:
+    def _choose(self, symbol: str, x: Any, y: Any, propagate_nan: Any, what: str) -> TensorValue:
         a, b = self.promote_pair(self._bf16_as_fp32(x), self._bf16_as_fp32(y), what)
-        name = named(a.dtype, self._nan_wins(propagate_nan))
-        if a.dtype.is_fp8():
-            wide = [self.convert(v, t.float32) for v in (a, b)]
-            return self.convert(self.emit(name, wide, wide[0].type), a.dtype)
-        return self.emit(name, [a, b], a.type)
+        name = extreme_operation(symbol, a.dtype, self._nan_wins(propagate_nan))
+        return self._lanewise(name, a, b)
 
     def clamp(self, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> TensorValue:
         low = self.maximum(x, min, propagate_nan)

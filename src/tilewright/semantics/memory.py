@@ -6,7 +6,7 @@ any tuple); an access through one becomes a tile of pointers and a mask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tilewright import dtypes as t
@@ -327,19 +327,31 @@ class Memory(Program):
         check = unwrap_constexpr(boundary_check)
         check = () if check is None else check
         checked = {self.dimension(d, rank, what) for d in self.known_ints(check, "boundary_check")}
-        pointer: Any = window.base
+        indices = (
+            self.convert(self.lanes(0, extent), t.int64) + offset
+            for extent, offset in zip(window.block_shape, window.offsets, strict=True)
+        )
+        pointer, mask = self._element_pointers(window, indices, checked)
+        return self.broadcast_shape(pointer, window.block_shape), mask
+
+    def _element_pointers(
+        self,
+        array: BlockPointer | TensorDescriptor,
+        indices: Iterable[TensorValue],
+        checked: Container[int],
+    ) -> tuple[TensorValue, TensorValue | None]:
+        """Pointers to the elements of an array at `indices` along each dimension, and the mask of the dimensions that are
+        `checked`."""
+        rank = len(array.shape)
+        pointer: Any = array.base
         mask: Any = None
-        for d, extent in enumerate(window.block_shape):
-            lanes = self.convert(self.lanes(0, extent), t.int64) + window.offsets[d]
-            inside = self._inside(lanes, window.shape[d]) if d in checked else None
-            shape = [1] * rank
-            shape[d] = extent
-            offset = self._place(lanes * window.strides[d], d, rank)
-            pointer = pointer + offset
+        for d, index in enumerate(indices):
+            inside = self._inside(index, array.shape[d]) if d in checked else None
+            pointer = pointer + self._place(index * array.strides[d], d, rank)
             if inside is not None:
                 inside = self._place(inside, d, rank)
                 mask = inside if mask is None else mask & inside
-        return self.broadcast_shape(pointer, window.block_shape), mask
+        return pointer, mask
 
     def _inside(self, lanes: TensorValue, bound: TensorValue) -> TensorValue:
         """`0 <= lanes < bound` in one unsigned comparison; extents are never negative."""
@@ -440,7 +452,7 @@ class Memory(Program):
 
     def _rows_window(
         self, what: str, desc: TensorDescriptor, x_offsets: Any, y_offset: Any
-    ) -> tuple[TensorValue, TensorValue]:
+    ) -> tuple[TensorValue, TensorValue | None]:
         """Pointers to, and the mask of, the part of some rows that begins at column `y_offset`."""
         if len(desc.block_shape) != 2 or desc.block_shape[0] != 1:
             raise KernelTypeError(
@@ -454,12 +466,4 @@ class Memory(Program):
         (column,) = self._coordinates(what, "the column", (y_offset,), 1)
         rows = self.convert(rows, t.int64)
         columns = self.convert(self.lanes(0, desc.block_shape[1]), t.int64) + column
-        inside = [
-            self._place(self._inside(lanes, desc.shape[d]), d, 2)
-            for d, lanes in enumerate((rows, columns))
-        ]
-        pointer: Any = desc.base
-        for d, lanes in enumerate((rows, columns)):
-            offset = self._place(lanes * desc.strides[d], d, 2)
-            pointer = pointer + offset
-        return pointer, self.binary("&", *inside)
+        return self._element_pointers(desc, (rows, columns), (0, 1))

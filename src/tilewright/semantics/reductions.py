@@ -14,6 +14,14 @@ from tilewright.semantics.values import TensorValue, describe, type_text
 Combine = Callable[..., Any]
 
 
+def extreme_operation(symbol: str, kind: Any, nan_wins: bool = False) -> str:
+    """The operation that gives the larger (">") or smaller ("<") of two numbers of type `kind`."""
+    name = "arith.max" if symbol == ">" else "arith.min"
+    if kind.is_floating():
+        return name + ("imumf" if nan_wins else "numf")
+    return name + ("ui" if kind.is_int_unsigned() else "si")
+
+
 def _extreme_of(symbol: str) -> Callable[..., Any]:
     """Build the method that returns the largest (">") or smallest element, optionally with its index."""
 
@@ -233,10 +241,9 @@ class Reductions(Shapes):
     ) -> Any:
         what = "tl.max" if symbol == ">" else "tl.min"
         if not self.known_bool(indices, "return_indices"):
-            choose = self._max_name if symbol == ">" else self._min_name
 
             def combine(a: TensorValue, b: TensorValue) -> TensorValue:
-                return self.emit(choose(a.dtype, False), [a, b], a.type)
+                return self.emit(extreme_operation(symbol, a.dtype), [a, b], a.type)
 
             return self._fold(input, axis, keep_dims, combine, self._extreme_type, what)
         x = self._bf16_as_fp32(self.tile_argument(input, what))
@@ -271,18 +278,6 @@ class Reductions(Shapes):
             return self.where(first, v1, v2), self.where(first, i1, i2)
 
         return combine
-
-    @staticmethod
-    def _max_name(kind: Any, nan_wins: bool) -> str:
-        if kind.is_floating():
-            return "arith.maximumf" if nan_wins else "arith.maxnumf"
-        return "arith.maxui" if kind.is_int_unsigned() else "arith.maxsi"
-
-    @staticmethod
-    def _min_name(kind: Any, nan_wins: bool) -> str:
-        if kind.is_floating():
-            return "arith.minimumf" if nan_wins else "arith.minnumf"
-        return "arith.minui" if kind.is_int_unsigned() else "arith.minsi"
 
     # ---- scans ---------------------------------------------------------------------------------
 
