@@ -13,7 +13,7 @@ from tilewright.runtime.cache import disk_cache
 
 @dataclass(frozen=True)
 class Contents:
-    """How much a cache folder holds."""
+    """The number of entries and bytes in a cache folder."""
 
     entries: int
     bytes: int

@@ -241,7 +241,7 @@ def _kernel() -> Iterator[Fact]:
 
 
 def _timed(worst_error: Callable[[], float]) -> tuple[str, bool]:
-    """How far a softmax is off, and how long its first call took."""
+    """The largest error of a softmax, and the duration of its first call."""
     start = time.perf_counter()
     error = worst_error()
     milliseconds = (time.perf_counter() - start) * 1e3

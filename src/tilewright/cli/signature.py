@@ -52,7 +52,7 @@ class Signature:
         self.reasons[name] = reason
 
     def text(self, name: str) -> str:
-        """How a heading shows the type: `*fp32:16`, `i32`, `= 1024`."""
+        """The type in a heading: `*fp32:16`, `i32`, `= 1024`."""
         item = self.types[name]
         return _type_text(item.type) + (":16" if item.divisible else "")
 
@@ -103,7 +103,7 @@ def split(text: str) -> dict[str, str]:
 
 
 def commas(text: str) -> list[str]:
-    """What stands between commas. Those in brackets and quotes do not separate."""
+    """Split at commas, except those in brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for i, ch in enumerate(text):
         if quote:

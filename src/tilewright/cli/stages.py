@@ -295,7 +295,7 @@ def _kernel_name(module: Any, path: Path) -> str:
 
 
 def _position(passes: tuple[Pass, ...], label: str) -> int:
-    """How many passes stand up to and with the one that `label` names."""
+    """The number of passes up to and including the one that `label` names."""
     labels = _labels([p.name for p in passes])
     name = label.removesuffix(":1")
     if name not in labels:

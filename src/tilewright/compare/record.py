@@ -68,7 +68,7 @@ class Recorder:
     calls: list[TunedCall] = field(default_factory=list)
     """Of autotuners, the innermost last."""
     collected: list[Launch] | None = None
-    """Where launches go that are not to run."""
+    """Launches that were recorded in place of running."""
     pauses: int = 0
     _forms: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -200,7 +200,7 @@ def _is_captured(devices: list[Any]) -> bool:
 
 
 def _storage_device(devices: list[Any], size: int) -> Any:
-    """Where to keep a copy: on the GPU (None: with the originals) as long as there is plenty of memory."""
+    """The device for a copy: the GPU (None: that of the originals) while it has plenty of free memory."""
     if not any(device.type == "cuda" for device in devices):
         return None
     import torch

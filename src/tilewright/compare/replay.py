@@ -15,7 +15,7 @@ from tilewright.errors import TilewrightError
 _SHOWN = 60
 """Characters of an argument in a row."""
 _TUNING_SHARE = 0.5
-"""Of the seconds for timing a kernel: for choosing a configuration, by each compiler."""
+"""Fraction of the seconds for timing a kernel in which each compiler chooses a configuration."""
 
 
 @dataclass

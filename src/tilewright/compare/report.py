@@ -107,7 +107,7 @@ def html_of(found: Comparison) -> str:
 
 
 def summary(found: Comparison) -> str:
-    """How many kernels ended how, and the geometric mean of the ratios."""
+    """The number of kernels per status, and the geometric mean of the ratios."""
     counts: dict[str, int] = {}
     for row in found.rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1

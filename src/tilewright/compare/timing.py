@@ -13,7 +13,7 @@ _CYCLES_PER_SECOND = 1.9e9
 """Of the GPU's clock, for the spin that lets launches queue up."""
 _LONGEST_SPIN = 2e-2
 _LAUNCH_SECONDS = 8e-5
-"""What flushing L2 and the events add to a launch."""
+"""Time that the L2 flush and the events add to a launch."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def fastest(functions: Sequence[Callable[[], Any]], seconds: float) -> int:
 
 
 def _host_seconds(function: Callable[[], Any], runs: int = 8) -> float:
-    """What a launch keeps the CPU busy for."""
+    """CPU time of a launch."""
     import torch
 
     function()

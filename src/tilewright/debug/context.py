@@ -139,7 +139,7 @@ class EagerContext:
 def place(
     code: CodeType, instruction: int, line: int, name: str, caller: SourceLocation | None
 ) -> SourceLocation:
-    """Where an instruction of `code` stands in its file."""
+    """Location of an instruction of `code` in its file."""
     positions = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
     column, end = 0, None
     if positions is not None and positions[0] == line and positions[2] is not None:

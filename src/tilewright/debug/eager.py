@@ -79,7 +79,7 @@ class EagerRun:
     # ---- arguments -----------------------------------------------------------------------------
 
     def argument(self, name: str, kind: Any, value: Any) -> Any:
-        """What the kernel gets for an argument of type `kind`."""
+        """The kernel's value for an argument of type `kind`."""
         if isinstance(kind, constexpr):
             return constant(kind.value)
         if isinstance(kind, tuple):

@@ -1,4 +1,4 @@
-"""Where a function's control flow joins values, so that numbers become scalars there (`rewrite`)."""
+"""Joins of a function's control flow, where numbers become scalars (`rewrite`)."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _all_or_any(name: str, function: Any) -> Any:
 
 
 def python_names() -> dict[str, Any]:
-    """What `__builtins__` is for kernels that run as Python. `print` stays Python's."""
+    """`__builtins__` for kernels that run as Python. `print` stays Python's."""
     names = dict(vars(builtins))
     for function, meaning in PYTHON_BUILTINS.items():
         if function is not print:

@@ -359,7 +359,7 @@ def _carried(value: Any) -> Any:
 
 
 def _joined(value: Any, condition: Any) -> Any:
-    """What a name is after an `if` of `condition`."""
+    """The value of a name after an `if` of `condition`."""
     return _carried(value) if isinstance(condition, TensorValue) else value
 
 
@@ -371,7 +371,7 @@ def _exit(exits: list[Any], condition: Any) -> Any:
 
 
 def _result(value: Any, exits: list[Any]) -> Any:
-    """What a function returns, on one of several ways if there are `exits`."""
+    """The result of a function, on one of several ways if there are `exits`."""
     if not exits:
         return value
     if isinstance(value, tuple):
@@ -397,7 +397,7 @@ def _choose(
 
 
 def _assigned(value: Any) -> Any:
-    """What a name holds: large integers are typed scalars, as in compiled code."""
+    """The value of a name: large integers are typed scalars, as in compiled code."""
     semantics = active_semantics.get()
     return value if semantics is None else semantics.assigned(value)
 

@@ -34,7 +34,7 @@ def hide_own_frames() -> None:
 
 
 def breakpoint_function() -> Callable[..., Any]:
-    """What `breakpoint` is inside kernels: Python's, with a debugger that hides own frames.
+    """`breakpoint` inside kernels: Python's, with a debugger that hides own frames.
 
     Python's very own where the user has chosen another hook than pdb.
     """

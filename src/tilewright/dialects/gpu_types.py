@@ -34,7 +34,7 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
             return tile, layout, IntAttr(parser.parse_integer())
 
     def print_parameters(self, printer: Printer) -> None:
-        """As `parse_parameters` reads it."""
+        """Print in the syntax of `parse_parameters`."""
         with printer.in_angle_brackets():
             printer.print_attribute(self.tile)
             printer.print_string(f', "{self.layout.data}", {self.stages.data}')
@@ -54,6 +54,6 @@ class MbarriersType(ParametrizedAttribute, TypeAttribute):
             return (IntAttr(parser.parse_integer()),)
 
     def print_parameters(self, printer: Printer) -> None:
-        """As `parse_parameters` reads it."""
+        """Print in the syntax of `parse_parameters`."""
         with printer.in_angle_brackets():
             printer.print_string(str(self.stages.data))

@@ -126,7 +126,7 @@ def irdl_definition(kind: Any) -> OpDef:
 
 @functools.lru_cache(maxsize=4096)
 def _places(sizes: bytes) -> tuple[slice, ...]:
-    """Where each group lies among the operands; `sizes` are i32."""
+    """The slice of the operands per group; `sizes` are i32."""
     places, start = [], 0
     for size in struct.unpack(f"<{len(sizes) // 4}i", sizes):
         places.append(slice(start, start + size))

@@ -18,7 +18,7 @@ from tilewright.language.liveness import exits_loop_or_function, has_call
 
 _MISSING = Undefined("")
 _VALUE = "$value"
-"""What names begin with that stand for the value of an expression."""
+"""Prefix of names that hold the value of an expression."""
 _PLACES = ("where the condition holds", "where it does not")
 
 

@@ -74,7 +74,7 @@ class Frame:
         return cast(ast.expr, self.node) if hasattr(self.node, "lineno") else self.tree
 
     def location(self, node: ast.AST | None = None) -> SourceLocation:
-        """Where `node` (default: the current one) stands in the file."""
+        """Location of `node` (default: the current one) in the file."""
         known = node is not None and hasattr(node, "lineno")
         node = cast(ast.expr, node) if known else self.positioned()
         line = node.lineno

@@ -82,7 +82,7 @@ class Loops(Lanes):
     """Loop statements."""
 
     breaking_range: Callable[..., None]
-    """Of `WhileLoops`."""
+    """Defined by `WhileLoops`."""
 
     def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         self.widening(lambda: self._visit_for(node, rest))

@@ -76,7 +76,7 @@ def raise_loops(function: FuncOp, typed: bool = True) -> LoopNest:
 
 
 def _body(body: list[Operation], accesses: list[Any]) -> Region:
-    """What the innermost loop computes of elements, as the body of a `linalg.generic`."""
+    """The element-wise computation of the innermost loop, as the body of a `linalg.generic`."""
     block = Block(arg_types=[op.memref.type.element_type for op in accesses])
     for op in body:
         op.detach()

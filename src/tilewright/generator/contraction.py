@@ -153,7 +153,7 @@ class Contraction:
     indices_64bit: bool = False
     size_divisors: tuple[tuple[str, int], ...] = ()
     name: str = field(default="matmul", compare=False)
-    """Of the program, for people."""
+    """A readable name of the program."""
 
     def __post_init__(self) -> None:
         if self.accumulator is None:

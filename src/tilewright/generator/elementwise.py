@@ -59,7 +59,7 @@ class ElementwiseBody:
 
     @property
     def digest(self) -> str:
-        """Of all that decides what it computes."""
+        """A hash of everything that decides what it computes."""
         captured = [str(op) for op in _captured(self.block)]
         return hashlib.sha256("\n".join([self.text, *captured]).encode()).hexdigest()
 

@@ -122,7 +122,7 @@ def check_arguments(step: Any, *extras: Any) -> None:
 
 @extern
 def result_like(step: Any, value: Any, x: Any) -> Any:
-    """What the function of a step returned, in the shape of its first argument. Raises KernelTypeError if it does not
+    """The result of a step's function, in the shape of its first argument. Raises KernelTypeError if it does not
     broadcast to that."""
     if not isinstance(step.function, KernelFunction):  # an `ElementwiseBody`
         return value

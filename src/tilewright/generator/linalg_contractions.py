@@ -68,7 +68,7 @@ class _Reader:
         self.unsigned = False
         self.product: Any = None
         self.operands: tuple[SSAValue, ...] = ()
-        """Of the product: both factors and what they are added to."""
+        """Operands of the product: both factors and the addend."""
         self.current: SSAValue | None = None
         """The value, or memref, that holds the result so far."""
         self.roles: tuple[str, ...] = ()

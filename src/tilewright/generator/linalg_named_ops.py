@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 
 
 class NamedMatmulOp(IRDLOperation):
-    """What the matmuls share."""
+    """Base class of the matmuls."""
 
     inputs = var_operand_def()
     outputs = var_operand_def()
@@ -63,7 +63,7 @@ class NamedMatmulOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        """As `parse` reads it."""
+        """Print in the syntax of `parse`."""
         for word, values in (("ins", self.inputs), ("outs", self.outputs)):
             printer.print_string(f" {word}(")
             printer.print_list(values, printer.print_ssa_value)

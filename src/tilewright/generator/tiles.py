@@ -1,4 +1,4 @@
-"""What the kernels of described matmuls share: tiles by their numbers, and pointers to the elements of a tile.
+"""Common to the kernels of described matmuls: tiles by their numbers, and pointers to the elements of a tile.
 
 `args` is a named tuple of a program's arguments, `d` the `Program`, as in `kernel.matmul`. A batch is a tuple of indices.
 """

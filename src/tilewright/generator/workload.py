@@ -52,7 +52,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a matmul is cut. `warps` of a program; 0 stages: no pipeline (a CPU)."""
+    """The tiling of a matmul. `warps` per program; 0 stages: no pipeline (a CPU)."""
 
     block_m: int
     block_n: int

@@ -26,5 +26,5 @@ def jit(fn: Any = None, **options: Any) -> Any:
 
 
 def default_dot_precision() -> str:
-    """Of a `tl.dot` of fp32 tiles that names none."""
+    """The precision of a `tl.dot` of fp32 tiles that names none."""
     return triton_knobs.language.fp32_default or "tf32"

@@ -1,4 +1,4 @@
-"""Where an array's memory is: address, element type and the bytes a kernel may touch.
+"""The memory of an array: address, element type and the bytes a kernel may touch.
 
 Works on anything a launch takes: NumPy arrays (ml_dtypes too, any strides), objects with
 `__array_interface__`, tensors with `data_ptr()` (torch is never imported), DLPack producers.
@@ -154,7 +154,7 @@ def _extent(tensor: Any, itemsize: int) -> int:
 
 
 def numpy_dtype(kind: Any) -> np.dtype:
-    """How values of language type `kind` are held: integers always signed, pointers as int64.
+    """NumPy type for values of language type `kind`: integers always signed, pointers as int64.
 
     bf16 and fp8 are ml_dtypes'.
     """

@@ -35,7 +35,7 @@ class Touched:
     """The live lanes of an access."""
 
     addresses: np.ndarray
-    """Of the live lanes, in order."""
+    """Addresses of the live lanes, in order."""
     lanes: np.ndarray
     """Their coordinates, a row each."""
     size: int

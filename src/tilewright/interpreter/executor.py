@@ -148,7 +148,7 @@ class Executor:
 
     @property
     def location(self) -> SourceLocation | None:
-        """Where in the kernel's source the running operation stands."""
+        """Location of the running operation in the kernel's source."""
         return None if self._current is None else location_of(self._current)
 
     def launch(self, arguments: list[Any], only: tuple[int, int, int] | None = None) -> None:

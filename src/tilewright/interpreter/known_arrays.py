@@ -93,7 +93,7 @@ def _largest(
 
 
 def _host_memory(array: Any) -> ArrayMemory | None:
-    """Where an array is; None if it is not in host memory, or of no element type of kernels."""
+    """The memory of an array; None if it is not in host memory or has no element type of kernels."""
     try:
         if not getattr(array, "is_cpu", True) or _may_dangle(array):
             return None

@@ -1,4 +1,4 @@
-"""Where NaNs and infinities come from: the first operation that made one of finite numbers.
+"""The origin of NaNs and infinities: the first operation that made one of finite numbers.
 
 Such a lane is reported when the kernel writes it to memory. Lanes that a mask or `tl.where` keeps
 from being written may hold anything, and so do correct kernels' rows beyond the end of an array.

@@ -105,7 +105,7 @@ def _histogram(ctx: Any, attributes: Any, kinds: Kinds, value: Any, mask: Any) -
 
 
 def counts(value: Any, mask: Any, bins: int) -> np.ndarray:
-    """How often 0 … bins-1 occur in `value`, where `mask` (if any) holds."""
+    """Counts of 0 … bins-1 in `value`, where `mask` (if any) is true."""
     values = np.asarray(value)[slice(None) if mask is None else mask]
     return np.bincount(values[(values >= 0) & (values < bins)], minlength=bins)
 

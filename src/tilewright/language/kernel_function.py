@@ -77,7 +77,7 @@ class KernelFunction:
     __test__ = False
     """For pytest: a kernel whose name begins with `test_` is no test."""
     dot_precision = "ieee"
-    """What a `tl.dot` of fp32 tiles without `input_precision` means on an NVIDIA GPU (elsewhere: IEEE)."""
+    """`input_precision` of a `tl.dot` of fp32 tiles without one on an NVIDIA GPU (elsewhere: IEEE)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the front end must know about a function before it walks it: liveness, assigned names, exits.
+"""Analyses of a function before the front end walks it: liveness, assigned names, exits.
 
 `scf.if` results and loop-carried values are exactly the names that are assigned inside and still
 read afterwards (or read by the next iteration). Temporaries stay inside their region, so that a

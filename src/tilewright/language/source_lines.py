@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 _CLOSING = (")", "]", "}", '"' * 3, "'" * 3)
-"""What a line may begin with that continues the one before."""
+"""Tokens at the start of a line that continues the one before."""
 
 
 def captured_lines(function: Any) -> list[str]:

@@ -41,7 +41,7 @@ def cache_root() -> Path:
 
 
 def default_directory() -> Path:
-    """Where compiled kernels are kept."""
+    """The folder of compiled kernels."""
     return cache_root() / "kernels"
 
 

@@ -86,7 +86,7 @@ def carries_too_much(module: Any, options: Options) -> bool:
 
 
 _ROWS, _COLUMNS = 16, 8
-"""Of the part of a dot's result that one warp computes at once."""
+"""Extents of the part of a dot's result that one warp computes per instruction."""
 
 
 def _dots(module: Any) -> list[Any]:

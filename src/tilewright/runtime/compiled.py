@@ -113,7 +113,7 @@ def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
-    """How to pass a number as a runtime argument: native kind and encoded value.
+    """The encoding of a number as a runtime argument: native kind and encoded value.
 
     A float narrower than fp32 is passed as its bits.
     """
@@ -319,7 +319,7 @@ class CompiledKernel:
 
     @property
     def _extents(self) -> int:
-        """How many native arguments hold extents of arrays."""
+        """Number of native arguments that hold extents of arrays."""
         pointers = sum(a.kind == "pointer" for a in self.plan.arguments)
         return 2 * pointers if self.plan.checked else 0
 

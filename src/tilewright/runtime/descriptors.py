@@ -67,7 +67,7 @@ class TensorDescriptor:
 
     @property
     def dtype(self) -> Any:
-        """Of the array."""
+        """Element type of the array."""
         return self.base.dtype
 
     def check(self) -> None:

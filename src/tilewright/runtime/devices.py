@@ -142,7 +142,7 @@ def could_be_gpu(classes: Iterable[type]) -> bool:
 
 
 def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:
-    """Where a launch with these (name, value) runs: None for the CPU.
+    """The GPU that a launch with these (name, value) runs on; None for the CPU.
 
     Raises LaunchError for arrays of several devices, or of a GPU and the CPU together.
     """

@@ -59,7 +59,7 @@ class GpuCopy:
 
 
 def gpu_range(value: Any) -> MemoryRange | None:
-    """Where an array's memory is; None where it does not say its extent."""
+    """The memory of an array; None if its extent is unknown."""
     if hasattr(value, "untyped_storage"):
         return torch_range(value.detach())
     if getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":

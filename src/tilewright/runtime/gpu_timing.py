@@ -157,7 +157,7 @@ class GpuMeasurement:
         return min(timer.elapsed(*pair) for pair in marks)
 
     def _host_time(self) -> float:
-        """How long the call takes the CPU, in ms."""
+        """CPU time of the call in ms."""
         self.before()
         start = time.perf_counter_ns()
         self.fn()
@@ -222,7 +222,7 @@ def gpu_measurement(
 
 
 def copy_milliseconds(index: int, size: int) -> float:
-    """How long a GPU takes to copy `size` bytes of its memory, at best.
+    """The minimum time in which a GPU copies `size` bytes of its memory.
 
     Raises CudaError where they do not fit twice.
     """

@@ -48,7 +48,7 @@ def compile_with_hooks(
 
 
 def _text(argument: ArgumentType) -> str:
-    """As `JITFunction.compile` reads it."""
+    """In the syntax of `JITFunction.compile`."""
     return (
         signature_text(argument.type)
         + (":16" if argument.divisible else "")

@@ -33,7 +33,7 @@ def set_allocator(allocator: Any) -> None:
 
 
 class ASTSource:
-    """What `compile` takes: a kernel, its parameters' types as text, its constants.
+    """The argument of `compile`: a kernel, its parameters' types as text, its constants.
 
     `constexprs` is by name, or by index as a tuple. `attrs` says which arguments are divisible by 16:
     `{(index,): [["tt.divisibility", 16]]}`.

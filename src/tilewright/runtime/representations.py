@@ -1,4 +1,4 @@
-"""What kernels, compiled kernels and autotuners look like at a prompt and in a notebook."""
+"""Representations of kernels, compiled kernels and autotuners at a prompt and in a notebook."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def compiled_html(compiled: CompiledKernel) -> str:
 
 
 def autotuner_text(tuner: Autotuner) -> str:
-    """How many configurations there are, what was tuned, the best so far."""
+    """The number of configurations, what was tuned, the best so far."""
     count = len(tuner.configs)
     parts = [f"{count} configuration{'s' * (count != 1)}"]
     if tuner.keys:

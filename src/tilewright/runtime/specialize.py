@@ -39,9 +39,9 @@ class ArgumentType:
     kind: str = ""
     divisible: bool = False
     whole_lines: bool = False
-    """Of descriptors: whether the last extents are multiples of 16 bytes, as the strides are."""
+    """For descriptors: whether the last extents are multiples of 16 bytes, as the strides are."""
     nonnegative: bool = False
-    """Of integers: whether they are >= 0, as sizes and strides nearly always are."""
+    """For integers: whether they are >= 0, as sizes and strides nearly always are."""
 
     @property
     def text(self) -> str:

@@ -157,7 +157,7 @@ def quantile(sorted_values: Sequence[float], q: float) -> float:
 
 
 def summarize(times: list[float], quantiles: Sequence[float] | None, return_mode: str) -> Any:
-    """What `do_bench` returns for measurements `times` (milliseconds, not empty)."""
+    """The result of `do_bench` for measurements `times` (milliseconds, not empty)."""
     if quantiles is not None:
         ordered = sorted(times)
         result = [quantile(ordered, q) for q in quantiles]

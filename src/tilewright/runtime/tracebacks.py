@@ -29,7 +29,7 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def caller_location() -> SourceLocation | None:
-    """Where the user's code called into this package."""
+    """Location of the user's call into this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back

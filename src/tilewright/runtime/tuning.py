@@ -104,7 +104,7 @@ class Tuner:
     measured: int = 0
     """Number of configurations timed in this run (the rest were cached or duplicates)."""
     from_disk: int = 0
-    """How many timings earlier runs had left on disk."""
+    """Number of timings from earlier runs that were on disk."""
 
     def choose(self, configs: Sequence[Config]) -> Config:
         """The fastest configuration. Raises the error common to all configurations, or AutotuneError."""
@@ -370,7 +370,7 @@ _FORMAT = 1
 
 
 def records_directory() -> Path:
-    """Where tuning results are kept: `tuning` in the cache folder."""
+    """The folder of tuning results: `tuning` in the cache folder."""
     return cache_root() / "tuning"
 
 

@@ -1,4 +1,4 @@
-"""What a terminal shows while a kernel is tuned."""
+"""Progress of the tuning of a kernel, for terminals."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Workers:
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.wanted = 0
-        """How many there shall be."""
+        """The requested number of workers."""
         self.users = 0
         self._free: list[Worker] = []
         self._all: list[Worker] = []

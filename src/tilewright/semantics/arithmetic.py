@@ -289,7 +289,7 @@ class Arithmetic(Casts):
         return self.convert(self.to_tensor(x), t.int1)
 
     def condition(self, x: Any, what: str = "a condition") -> Any:
-        """What `if`/`while` needs: a Python bool, or a scalar int1 tensor."""
+        """The condition of an `if` or `while`: a Python bool, or a scalar int1 tensor."""
         value = unwrap_constexpr(x)
         if not isinstance(value, TensorValue):
             return bool(value)
@@ -353,7 +353,7 @@ class Arithmetic(Casts):
 
 
 def _identity_help(symbol: str, value: Any) -> str:
-    """What to write instead of comparing a runtime value with None or text."""
+    """Help for the comparison of a runtime value with None or text."""
     if value is None and symbol in ("==", "!="):
         return f"test for None with `{'is' if symbol == '==' else 'is not'} None`"
     return "operands are tensors, Python numbers or tl.constexpr"

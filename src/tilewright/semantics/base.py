@@ -1,4 +1,4 @@
-"""What all parts of `Semantics` share: making values, constants, broadcasting, argument checks."""
+"""Common to all parts of `Semantics`: making values, constants, broadcasting, argument checks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SemanticsBase:
         return self.splat(self.constant(value, kind.scalar), kind.shape)
 
     def assigned(self, value: Any) -> Any:
-        """What a name bound to `value` holds: an integer that int32 does not hold is a scalar of its literal
+        """The value of a name bound to `value`: an integer that int32 does not hold is a scalar of its literal
         type, as in Triton (`mask = ~(1 << 31)` is uint32 arithmetic); any other value is unchanged.
         """
         if type(value) is tuple:
@@ -258,7 +258,7 @@ class SemanticsBase:
 
 
 def _type_meant(value: Any) -> str:
-    """What to write for a type of torch or NumPy, or for the name of one; "" where that is unknown."""
+    """The language's spelling for a type of torch or NumPy, or for the name of one, as help; "" if unknown."""
     text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     for parse in (t.from_array_name, t.from_short_name):
         try:

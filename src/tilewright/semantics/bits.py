@@ -27,11 +27,11 @@ class Bits(Mathematics):
     """Counting and reversing bits. Arguments are 32 or 64 bits wide; counts are int32."""
 
     def libdevice_popc(self, arg0: Any) -> TensorValue:
-        """How many bits are set."""
+        """The number of set bits."""
         return self._counted(self._unsigned(arg0, "libdevice.popc"))
 
     def libdevice_clz(self, arg0: Any) -> TensorValue:
-        """How many bits above the highest that is set are not; of 0 the width."""
+        """The number of leading zeros; for 0 the width."""
         x = self._unsigned(arg0, "libdevice.clz")
         width = x.dtype.primitive_bitwidth
         for shift in _halves(width, up=True):

@@ -118,7 +118,7 @@ def _same_types(key: Any, given: Sequence[t.dtype]) -> bool:
 def _check_constraints(
     text: str, results: Sequence[t.dtype], arguments: Sequence[t.dtype], pack: int
 ) -> int:
-    """How many registers the constraints name. Raises KernelTypeError unless the values take these."""
+    """The number of registers in the constraints. Raises KernelTypeError unless the values take these."""
     what = "tl.inline_asm_elementwise"
     parts = [part.strip() for part in text.split(",") if part.strip()]
     parts = [part for part in parts if not part.startswith("~{")]

@@ -44,7 +44,7 @@ _MULTIPLIED = 64
 
 
 class Libdevice(Rounding):
-    """What the tables do not say."""
+    """Functions that are not in the tables."""
 
     def libdevice_abs(self, arg0: Any) -> TensorValue:
         """Absolute value."""

@@ -138,7 +138,7 @@ class Linalg(Reductions):
 
 
 def _conversion(a: Any, b: Any) -> str:
-    """How to bring operands of these types to one: the narrower kind becomes the other."""
+    """The conversion, as text, that gives operands of these types one type: the wider one."""
     wider_b = (b.is_floating(), b.primitive_bitwidth) > (a.is_floating(), a.primitive_bitwidth)
     name, kind = ("a", b) if wider_b else ("b", a)
     return f"{name}.to(tl.{kind.in_language})"

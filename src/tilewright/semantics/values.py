@@ -44,7 +44,7 @@ def type_text(kind: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """What `value` is, for messages: its type, or the constant itself."""
+    """`value` in messages: its type, or the constant itself."""
     value = dtypes.unwrap_constexpr(value)
     if isinstance(value, TensorValue):
         return type_text(value.type)
@@ -58,7 +58,7 @@ def describe(value: Any) -> str:
 
 
 def evaluate(text: str, function: Callable[..., Any], *values: Any) -> Any:
-    """What Python makes of values known at compile time. Raises KernelTypeError, with `text`, where Python raises."""
+    """Evaluate an operation of Python on values known at compile time. Raises KernelTypeError, with `text`, where Python raises."""
     try:
         return function(*values)
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -41,7 +41,7 @@ def _gpu_dram_gbps(index: int) -> float:
 
 
 def nvsmi(attributes: Sequence[str]) -> list[int]:
-    """What `nvidia-smi` says of the first GPU: `nvsmi(["clocks.max.sm"])` in MHz.
+    """Values that `nvidia-smi` reports for the first GPU: `nvsmi(["clocks.max.sm"])` in MHz.
 
     Raises FileNotFoundError where that command is absent.
     """

@@ -56,7 +56,7 @@ class AssumesAttr(Data[tuple[Entry, ...]]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Entry, ...]:
-        """What is in the angle brackets."""
+        """The text in angle brackets."""
         groups = parser.parse_comma_separated_list(
             parser.Delimiter.ANGLE, lambda: _parse_group(parser)
         )

@@ -235,7 +235,7 @@ def make_view(
 
 
 def view_kinds(op: Any) -> tuple[str, ...]:
-    """How each dimension of a structured access (of any dialect) finds its address."""
+    """The kind of each dimension of a structured access (of any dialect)."""
     return tuple(k.data for k in op.kinds)
 
 
@@ -275,7 +275,7 @@ _KINDS = ("strided", "wrapped", "indexed")
 
 
 def verify_view(op: Any, shape: tuple[int, ...]) -> None:
-    """What structured accesses of any dialect have in common: an entry for each dimension that needs one."""
+    """Verify a structured access of any dialect: an entry for each dimension that needs one."""
     kinds = view_kinds(op)
     require(len(kinds) == len(shape) == len(op.strides), f"{op.name}: one kind and stride a dim")
     require(all(k in _KINDS for k in kinds), f"{op.name}: kinds are {', '.join(_KINDS)}")

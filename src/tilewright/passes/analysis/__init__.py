@@ -1,1 +1,1 @@
-"""What passes find out about IR without changing it, and the helpers they write IR with."""
+"""Analyses of IR, which do not change it, and helpers with which passes create it."""

@@ -96,7 +96,7 @@ def erase_dead(block: Block) -> int:
 
 
 def loop_depth(value: SSAValue) -> int:
-    """How many `scf.for`/`scf.while` bodies `value` is defined in."""
+    """The number of `scf.for` and `scf.while` bodies around the definition of `value`."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent
     depth = 0

@@ -204,7 +204,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Missed:
-    """What could not be proven of an access.
+    """A fact that could not be proven of an access.
 
     `subjects`: values of the IR, numbers or texts that the reason names.
     """

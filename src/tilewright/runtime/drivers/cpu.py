@@ -119,7 +119,7 @@ class CpuDriver:
         self._state.scratch_key = key.value
 
     def _spin_turns(self) -> int:
-        """How many iterations of the native spin loop take `SPIN_NS`."""
+        """Iterations of the native spin loop per `SPIN_NS`."""
         spin = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(self._native["tw_spin"])
         best = float("inf")
         for _ in range(3):
@@ -184,7 +184,7 @@ class CpuDriver:
 
     @property
     def threads(self) -> int:
-        """How many threads a large launch uses."""
+        """Number of threads of a large launch."""
         if self._state.gomp_parallel:
             most = ctypes.CFUNCTYPE(ctypes.c_int)(self._state.gomp_max_threads)()
             return min(most, self._state.thread_limit)

@@ -368,7 +368,7 @@ class CudaDriver:
 
     @property
     def launches(self) -> int:
-        """How many launches there have been (0 where the portable launcher does them)."""
+        """Number of launches so far (0 with the portable launcher)."""
         return 0 if self._state is None else self._state.launches
 
     def recent_kernels(self) -> list[str]:

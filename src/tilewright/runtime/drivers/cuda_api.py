@@ -89,7 +89,7 @@ class CudaApi:
         return found
 
     def address(self, name: str) -> int:
-        """Where the function is, for native callers."""
+        """Address of the function, for native callers."""
         return ctypes.cast(self.function(name), c_void_p).value or 0
 
     def __getattr__(self, name: str) -> Any:

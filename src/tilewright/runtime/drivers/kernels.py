@@ -1,4 +1,4 @@
-"""What the CPU drivers share: loaded code, and how much work is worth a thread."""
+"""Common to the CPU drivers: loaded code, and the minimum work per thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoadedKernel:
     def __init__(self, artifact: Artifact, address: int, tracker: Any) -> None:
         self.entry = artifact.entry
         self.label = f"'{artifact.entry}'"
-        """What reports call it."""
+        """Its name in reports."""
         self.address = address
         self._tracker = tracker
 

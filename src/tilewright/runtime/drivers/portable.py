@@ -30,7 +30,7 @@ _ENTRY = ctypes.CFUNCTYPE(
 
 
 class PortableDriver:
-    """What `CpuDriver` does, without native code of ours."""
+    """The interface of `CpuDriver`, without generated native code."""
 
     pool_kind = "python"
 

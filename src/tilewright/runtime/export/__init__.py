@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export_kernel` wrote. `code` is the object file, or the C file of a GPU kernel."""
+    """The files that `export_kernel` wrote. `code` is the object file, or the C file of a GPU kernel."""
 
     name: str
     prototype: str

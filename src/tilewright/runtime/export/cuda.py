@@ -32,7 +32,7 @@ _PLAIN_SHARED = 48 << 10
 
 
 def _launch(launch: Launch, interface: Interface) -> dict[str, Any]:
-    """What the template needs of a kernel."""
+    """A kernel as the template's input."""
     code = launch.artifact.object_code
     if code[:4] != b"\x7fELF" and not code.endswith(b"\0"):
         code += b"\0"  # the driver takes PTX as a C string
@@ -53,7 +53,7 @@ def _bytes(code: bytes) -> str:
 
 
 def _tensor_map(recipe: TensorMap, launch: Launch) -> dict[str, Any]:
-    """What the template needs of a tensor map."""
+    """A tensor map as the template's input."""
 
     def text(extent: Extent) -> str:
         terms = [

@@ -148,7 +148,7 @@ def _batches(program: Program) -> list[str]:
 
 
 def _packed_tiles(program: Program, name: str) -> str:
-    """How many tiles an operand is packed in."""
+    """The number of tiles that an operand is packed in."""
     extent, block = ("M", program.config.block_m) if name == "a" else ("N", program.config.block_n)
     varies = dict(program.contraction.matrices)[name].batch
     own = [size for size, each in zip(_batches(program), varies, strict=True) if each]
@@ -156,7 +156,7 @@ def _packed_tiles(program: Program, name: str) -> str:
 
 
 def _workspaces(last: Program) -> dict[str, str]:
-    """What a function's kernels hand on to the last: bytes of each workspace, as expressions."""
+    """Bytes of each workspace of a function's kernels, as C expressions."""
     config, sums = last.config, last.contraction.accumulator_type
     if config.prepack is not None:
         element = config.block_k * last.packed.itemsize

@@ -79,7 +79,7 @@ def _bounds_check(arrays: Sequence[Any]) -> Any:
 
 
 def address(array: Any) -> int:
-    """Of an array's first element."""
+    """Address of an array's first element."""
     pointer = getattr(array, "data_ptr", None)
     if pointer is not None:
         return int(pointer())
@@ -138,7 +138,7 @@ def _alike(view: View, out: View) -> bool:
 
 
 class _Bytes:
-    """What NumPy takes for an array of `view` at an address. Nothing is read there."""
+    """An array interface for `view` at an address. Its elements are not read."""
 
     def __init__(self, place: int, view: View) -> None:
         size = view.dtype.itemsize

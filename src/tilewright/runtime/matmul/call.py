@@ -218,7 +218,7 @@ def _place(call: Call) -> Place | None:
 
 
 def _position(name: str, swapped: bool) -> int:
-    """Where a plan has the array of a pointer argument; `swapped`: b is the program's first operand."""
+    """Position of a pointer argument's array in a plan; `swapped`: b is the program's first operand."""
     if swapped:
         name = {"a": "b", "b": "a"}.get(name, name)
     return _FIXED.index(name) if name in _FIXED else len(_FIXED) + int(name[1:])

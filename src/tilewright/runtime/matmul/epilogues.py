@@ -1,4 +1,4 @@
-"""What may follow a matmul: `tilewright.epilogue.bias(x)`, … for `matmul(…, epilogue=[…])`."""
+"""Epilogues of a matmul: `tilewright.epilogue.bias(x)`, … for `matmul(…, epilogue=[…])`."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Module:
         self._parts[signature.symbol] = signature.declaration
 
     def kind(self, annotation: ast.expr | None, names: Mapping[str, Any]) -> Kind:
-        """What an annotation stands for."""
+        """The type that an annotation names."""
         if annotation is None or isinstance(annotation, ast.Constant):
             return VOID
         name = annotation.id if isinstance(annotation, ast.Name) else ""

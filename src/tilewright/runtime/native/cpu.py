@@ -24,13 +24,13 @@ def Py_BuildValue(format: ptr, *values: i64) -> ptr: ...
 
 
 def tw_spin(turns: i64) -> None:
-    """What a thread that waits does, to be timed."""
+    """The loop of a waiting thread, to be timed."""
     for _ in range(turns):
         pause()
 
 
 def tw_array_address(self: ptr, array: NumpyArray) -> ptr:
-    """Where a NumPy array's data is."""
+    """Address of a NumPy array's data."""
     return PyLong_FromUnsignedLongLong(array.data)
 
 
@@ -52,7 +52,7 @@ def run_all(job: Job, threads: i64) -> None:
 
 
 def threads_for(record: Record, programs: i64) -> i64:
-    """How many threads a launch is worth."""
+    """Number of threads for a launch."""
     if programs <= record.inline_programs or tw_state.thread_limit <= 1:
         return 1
     n = min(programs // record.programs_per_thread, tw_state.thread_limit)

@@ -70,7 +70,7 @@ def of_field(field: Any) -> tuple[Kind, bool]:
 
 @dataclass(frozen=True)
 class Signature:
-    """How a function is called."""
+    """The signature of a function."""
 
     symbol: str
     returns: Kind
@@ -79,7 +79,7 @@ class Signature:
 
     @property
     def type(self) -> str:
-        """Of a call: variadic functions say all."""
+        """The function type in a call; variadic functions list all arguments."""
         listed = ", ".join([*(kind.llvm for kind in self.parameters), *["..."] * self.variadic])
         return f"{self.returns.llvm} ({listed})"
 

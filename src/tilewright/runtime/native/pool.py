@@ -143,7 +143,7 @@ def next_turn(worker: Worker, turn: i32) -> i32:
 
 
 def worker_main(worker: Worker) -> ptr:
-    """What a thread of the pool does."""
+    """The main function of a thread of the pool."""
     pool: Pool = worker.pool
     turn = i32(0)
     while True:
@@ -157,7 +157,7 @@ def worker_main(worker: Worker) -> ptr:
 
 
 def tw_pool_start(pool: Pool, workers: i64) -> i64:
-    """How many workers besides the launcher could be started."""
+    """Number of workers that could be started, without the launcher."""
     thread = local(i64)
     for i in range(1, workers + 1):
         worker: Worker = pool.workers[i]

@@ -37,7 +37,7 @@ class Entry(ctypes.Structure):
 
 
 class Description(ctypes.Structure):
-    """Of one tensor map, with a direct-mapped cache.
+    """The values of one tensor map, with a direct-mapped cache.
 
     Dimensions and strides (in elements) are programs: `terms, then for each: coefficient, factors, slot indices…`, the
     sum of products that `backends.base.Extent` is.
