@@ -23,7 +23,7 @@ from tilewright.cli.loading import FoundKernel
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
-from tilewright.runtime.interface import innermost
+from tilewright.runtime.interface import KernelDecorator, innermost
 from tilewright.runtime.options import for_compilation
 from tilewright.runtime.specialize import (
     ArgumentType,
@@ -249,7 +249,7 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
 
     A heuristic that looks at an argument whose value is not known (EVEN_K at K) sees 1024.
     """
-    while (below := getattr(type(decorated), "decorates", None)) is not None:
+    while isinstance(decorated, KernelDecorator):
         own: dict[str, Any] = vars(decorated)
         chosen: dict[str, tuple[Any, str]] = {}
         configs: list[Any] = own.get("configs") or []
@@ -268,7 +268,7 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
             if name in kernel.arg_names and name not in known and name not in result.types:
                 result.add(name, ArgumentType(constexpr(value)), reason)
                 known[name] = value
-        decorated = below.__get__(decorated)
+        decorated = decorated.fn
 
 
 def _guess(p: KernelParam, pointer: bool, result: Signature) -> None:

@@ -17,8 +17,7 @@ from typing import Any
 
 from tilewright import config as settings
 from tilewright.errors import AutotuneError, LaunchError
-from tilewright.runtime.heuristics import parameter_defaults
-from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.interface import KernelDecorator, innermost
 from tilewright.runtime.representations import autotuner_html, autotuner_text
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.tuning import Tuner, TuningTask, set_zero
@@ -50,7 +49,7 @@ def _pruning(prune_configs_by: Mapping[str, Any] | None) -> tuple[Hook | None, A
     return perf_model, top_k, early
 
 
-class Autotuner(KernelInterface):
+class Autotuner(KernelDecorator):
     """A kernel that selects its configuration by timing (see `autotune`).
 
     Attributes:
@@ -79,8 +78,7 @@ class Autotuner(KernelInterface):
         do_bench: Hook | None = None,
         cache_results: bool = False,
     ) -> None:
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        super().__init__(fn, arg_names)
         self.configs = list(configs) if configs else [Config({})]
         self.keys = list(key)
         self.reset_to_zero = list(reset_to_zero or ())
@@ -100,7 +98,6 @@ class Autotuner(KernelInterface):
         self.failures: dict[Config, str] = {}
         self.bench_time = 0.0
         self.nargs: dict[str, Any] | None = None
-        self._defaults = parameter_defaults(fn)
         self._lock = threading.RLock()
         self._fast: dict[Any, tuple[tuple[Hashable, ...], _Choice]] = {}
         self._drop_unknown_keys()
@@ -139,26 +136,11 @@ class Autotuner(KernelInterface):
                     f"autotune: configs holds {config!r}", help="make it a list of Config objects"
                 )
 
-    @property
-    def decorates(self) -> Any:
-        return self.fn
-
-    @property
-    def base_fn(self) -> Any:
-        """The plain Python function below all decorators."""
-        kernel = innermost(self)
-        return getattr(kernel, "fn", kernel)
-
     def __repr__(self) -> str:
         return autotuner_text(self)
 
     def _repr_html_(self) -> str:
         return autotuner_html(self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "fn":
-            raise AttributeError(name)
-        return getattr(self.fn, name)
 
     # ---- launching -----------------------------------------------------------------------------
 

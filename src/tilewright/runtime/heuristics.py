@@ -6,43 +6,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.interface import KernelDecorator
 from tilewright.runtime.options import is_option
 from tilewright.runtime.tracebacks import user_facing
 
 
-def parameter_defaults(kernel: Any) -> dict[str, Any]:
-    """Default values of a kernel's parameters by name (empty when the kernel does not say)."""
-    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return {p.name: p.default for p in getattr(kernel, "params", ()) if p.has_default}
-
-
-class Heuristics(KernelInterface):
+class Heuristics(KernelDecorator):
     """A kernel with meta-parameters that are computed at each launch (see `heuristics`)."""
 
     def __init__(
         self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]
     ) -> None:
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        super().__init__(fn, arg_names)
         self.values = dict(values)
-        self._defaults = parameter_defaults(fn)
         unknown = [n for n in self.values if n not in self.arg_names and not is_option(n)]
         if unknown:
             raise LaunchError(
                 f"heuristics: {', '.join(map(repr, unknown))} is not a parameter of the kernel",
                 help=f"the kernel's parameters are {', '.join(self.arg_names)}",
             )
-
-    @property
-    def decorates(self) -> Any:
-        return self.fn
-
-    @property
-    def base_fn(self) -> Any:
-        """The plain Python function below all decorators."""
-        return getattr(innermost(self), "fn", None)
 
     @user_facing
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
@@ -70,11 +52,6 @@ class Heuristics(KernelInterface):
 
     def __repr__(self) -> str:
         return f"<Heuristics for {', '.join(self.values)} of {self.fn!r}>"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("fn", "arg_names", "values"):
-            raise AttributeError(name)
-        return getattr(self.fn, name)
 
 
 def heuristics(

@@ -1,19 +1,12 @@
-"""`KernelInterface`: what jit functions, autotuners and heuristics have in common."""
+"""Base classes of jit functions, autotuners and heuristics."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.runtime.dynamo import dynamo_disabled
-
-
-def innermost(kernel: Any) -> Any:
-    """The jit function below any stack of autotuners and heuristics."""
-    while (below := getattr(type(kernel), "decorates", None)) is not None:
-        kernel = below.__get__(kernel)
-    return kernel
 
 
 class KernelInterface:
@@ -34,3 +27,37 @@ class KernelInterface:
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
         """Compile for these arguments without launching."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+
+class KernelDecorator(KernelInterface):
+    """A kernel `fn` with some of its arguments chosen at each launch; attributes that it lacks are those of `fn`."""
+
+    def __init__(self, fn: Any, arg_names: Sequence[str]) -> None:
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self._defaults = _parameter_defaults(fn)
+
+    @property
+    def base_fn(self) -> Any:
+        """The plain Python function below all decorators."""
+        kernel = innermost(self)
+        return getattr(kernel, "fn", kernel)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+
+def innermost(kernel: Any) -> Any:
+    """The jit function below any stack of autotuners and heuristics."""
+    while isinstance(kernel, KernelDecorator):
+        kernel = kernel.fn
+    return kernel
+
+
+def _parameter_defaults(kernel: Any) -> dict[str, Any]:
+    """Default values of a kernel's parameters by name (empty for kernels without `params`)."""
+    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return {p.name: p.default for p in getattr(kernel, "params", ()) if p.has_default}

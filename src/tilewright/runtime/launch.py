@@ -134,7 +134,7 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
             "_tw_error": Exception, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
-            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(gpu), "_tw_usual": launch_options.usual(gpu),
+            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": functools.partial(launch_options.fast_key, gpu), "_tw_usual": launch_options.usual(gpu),
             "_tw_report": after_tuple, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text,
             **values,
         }  # fmt: skip
@@ -400,7 +400,7 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
             test, names = config.launch_variables_test()
             settings = None if test(names) else config.launch_variables()
             other = {n: v for n, v in options.items() if n not in self.usual_options}
-            option_key = launch_options.fast_key_of(place is not None)(other) if other else ()
+            option_key = launch_options.fast_key(place is not None, other) if other else ()
             usual = [] if place is None else [options.get(n) for n in self.usual_options]
             steady, conditions = scope["_tw_key"](*values)
             rest = *usual, option_key, settings

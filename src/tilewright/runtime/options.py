@@ -184,31 +184,16 @@ def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def fast_key(options: Mapping[str, Any]) -> Hashable:
-    """The part of a launch's keywords that changes code, as part of a key; () without any."""
-    if _IGNORED.issuperset(options):
-        return ()
-    return _key(options, _CODE_OPTIONS)
-
-
-def gpu_key(options: Mapping[str, Any]) -> Hashable:
-    """The same for launches on a GPU, which more options matter to."""
-    if _COUNTED.issuperset(options):
-        return tuple(options.items())
-    return _key(options, _COUNTED)
-
-
 def usual(gpu: bool) -> Callable[[Mapping[str, Any]], bool]:
     """A test: the key is just `()` (on a CPU) or all items (on a GPU)."""
     return (_COUNTED if gpu else _IGNORED).issuperset
 
 
-def fast_key_of(gpu: bool) -> Callable[[Mapping[str, Any]], Hashable]:
-    """`fast_key` or `gpu_key`."""
-    return gpu_key if gpu else fast_key
-
-
-def _key(options: Mapping[str, Any], counted: frozenset[str]) -> Hashable:
+def fast_key(gpu: bool, options: Mapping[str, Any]) -> Hashable:
+    """The part of a launch's keywords that changes code, as part of a key; () without any."""
+    if usual(gpu)(options):
+        return tuple(options.items()) if gpu else ()
+    counted = _COUNTED if gpu else _CODE_OPTIONS
     key: list[Any] = []
     for name, value in options.items():
         if name == _DISABLE:
