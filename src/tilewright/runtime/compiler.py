@@ -300,13 +300,14 @@ def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Option
 def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
     """Tile IR of a kernel, from the front end or the generator."""
     types = {name: item.type for name, item in signature.items()}
-    divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
+    divisors: dict[str, int] = {}
+    known: set[str] = set()
     for name, item in signature.items():
+        if item.divisible:
+            divisors[name] = ALIGNMENT
         divisors.update(descriptor_divisors(name, item.type, item.whole_lines))
-    known = {name for name, item in signature.items() if item.nonnegative}
-    for name, item in signature.items():
-        if item.nonnegative and isinstance(item.type, tuple):
-            known |= descriptor_nonnegative(name, item.type)
+        if item.nonnegative:
+            known |= {name, *descriptor_nonnegative(name, item.type)}
     return kernel.build(types, divisors, options, kernel.symbol(signature), frozenset(known))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -184,77 +184,53 @@ def opened(value: Any) -> Any:
     return value
 
 
+def _descriptors(name: str, kind: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Name, type and value of each descriptor in an argument."""
+    if type(kind).__name__ == "TensorDescriptor":
+        yield name, kind, value
+    elif isinstance(kind, tuple):
+        fields: Any = getattr(kind, "_fields", range(len(kind)))
+        for field, part, item in zip(fields, kind, value, strict=True):
+            yield from _descriptors(f"{name}.{field}", part, item)
+
+
 def whole_lines(kind: Any, value: Any) -> bool:
     """Whether the rows of the descriptors in an argument end at multiples of 16 bytes, as TMA stores require
     (False if there are none)."""
-    return _whole(kind, value) is True
+    found = [
+        item.shape[-1] * part[0].element_ty.itemsize % ALIGNMENT == 0
+        for _, part, item in _descriptors("", kind, value)
+    ]
+    return bool(found) and all(found)
 
 
 def extents_are_known(kind: Any, value: Any) -> bool:
     """Whether no extent and no stride of the descriptors in an argument is negative (False where there are none)."""
-    if not isinstance(kind, tuple):
-        return False
-    if _is_descriptor(kind):
-        return all(v >= 0 for v in (*value.shape, *value.strides))
-    return any(
-        extents_are_known(part, item) for part, item in zip(kind, value, strict=True)
-    ) and all(
-        extents_are_known(part, item)
-        for part, item in zip(kind, value, strict=True)
-        if isinstance(part, tuple)
-    )
+    found = [min((*item.shape, *item.strides)) >= 0 for _, _, item in _descriptors("", kind, value)]
+    return bool(found) and all(found)
 
 
 def nonnegative(name: str, kind: Any) -> set[str]:
     """Names of the integers in a descriptor's type, of one with `extents_are_known`."""
-    if not isinstance(kind, tuple):
-        return set()
-    if not _is_descriptor(kind):
-        fields: Any = getattr(kind, "_fields", range(len(kind)))
-        return {
-            n
-            for f, part in zip(fields, kind, strict=True)
-            for n in nonnegative(f"{name}.{f}", part)
-        }
-    _, shape, strides, *_ = kind
     return {
-        f"{name}.{what}.{i}"
+        f"{path}.{what}.{i}"
+        for path, (_, shape, strides, *_), _ in _descriptors(name, kind, kind)
         for what, items in (("shape", shape), ("strides", strides))
         for i, item in enumerate(items)
         if not isinstance(item, constexpr)
     }
 
 
-def _whole(kind: Any, value: Any) -> bool | None:
-    """The same, None where there are no descriptors."""
-    if not isinstance(kind, tuple):
-        return None
-    if _is_descriptor(kind):
-        return value.shape[-1] * kind[0].element_ty.itemsize % ALIGNMENT == 0
-    found = [_whole(part, item) for part, item in zip(kind, value, strict=True)]
-    known = [whole for whole in found if whole is not None]
-    return all(known) if known else None
-
-
-def _is_descriptor(kind: tuple[Any, ...]) -> bool:
-    return type(kind).__name__ == "TensorDescriptor"
-
-
 def divisors(name: str, kind: Any, whole: bool = False) -> dict[str, int]:
     """Argument name → divisor, for the fields of a descriptor's type (`whole`: of a descriptor with
     `whole_lines`)."""
-    if not isinstance(kind, tuple):
-        return {}
-    if not _is_descriptor(kind):
-        fields: Any = getattr(kind, "_fields", range(len(kind)))
-        parts = zip(fields, kind, strict=True)
-        return {k: v for f, part in parts for k, v in divisors(f"{name}.{f}", part, whole).items()}
-    base, shape, strides, *_ = kind
-    step = math.lcm(ALIGNMENT, base.element_ty.itemsize) // base.element_ty.itemsize
-    found = {f"{name}.base": ALIGNMENT}
-    for i, stride in enumerate(strides):
-        if not isinstance(stride, constexpr):
-            found[f"{name}.strides.{i}"] = step
-    if whole and not isinstance(shape[-1], constexpr):
-        found[f"{name}.shape.{len(shape) - 1}"] = step
+    found: dict[str, int] = {}
+    for path, (base, shape, strides, *_), _ in _descriptors(name, kind, kind):
+        step = math.lcm(ALIGNMENT, base.element_ty.itemsize) // base.element_ty.itemsize
+        found[f"{path}.base"] = ALIGNMENT
+        for i, stride in enumerate(strides):
+            if not isinstance(stride, constexpr):
+                found[f"{path}.strides.{i}"] = step
+        if whole and not isinstance(shape[-1], constexpr):
+            found[f"{path}.shape.{len(shape) - 1}"] = step
     return found

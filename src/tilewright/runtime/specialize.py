@@ -446,10 +446,7 @@ def parse_type(text: str) -> ArgumentType | None:
         return found and ArgumentType(found, "tuple", nonnegative=True)
     nonnegative = text.endswith("+")
     name, colon, divisor = text.removesuffix("+").partition(":")
-    if colon and divisor.strip() not in (
-        "16",
-        "1",
-    ):  # the only divisors that launches specialize on
+    if colon and divisor.strip() not in ("16", "1"):  # what launches specialize on
         return None
     try:
         kind = dtypes.from_short_name(name)
