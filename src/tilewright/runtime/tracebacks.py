@@ -82,6 +82,13 @@ def without_own_frames(error: BaseException) -> BaseException:
     return error
 
 
+def located(error: TilewrightError) -> BaseException:
+    """`error` as a function of this package raises it: at the user's call if it has no location, without own frames."""
+    if error.location is None:
+        error.location = caller_location()
+    return without_own_frames(error)
+
+
 def plain_cause(error: CompilationError) -> Exception:
     """The equivalent error without a source location, as the cause of `error`.
 

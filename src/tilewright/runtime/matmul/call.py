@@ -16,7 +16,7 @@ import numpy
 
 from tilewright.backends import registry
 from tilewright.dtypes import dtype
-from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
+from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Part
 from tilewright.generator.program import (
@@ -36,7 +36,7 @@ from tilewright.runtime.matmul.plan import Launch, Panels, Plan, array_dtype
 from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul.shapes import Problem
 from tilewright.runtime.specialize import element_type
-from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.tracebacks import located
 
 _plans: dict[Any, Plan] = {}
 _MOST_PLANS = 4096
@@ -101,7 +101,7 @@ def matmul(
             plan = _remembered(key, _plan(call))
         return plan(a, b, out, c, parts, alpha, beta)
     except TilewrightError as error:
-        shown = _shown(error)
+        shown = located(error)
     raise shown
 
 
@@ -110,13 +110,6 @@ def _remembered(key: Any, plan: Plan) -> Plan:
         _plans.clear()
     _plans[key] = plan
     return plan
-
-
-def _shown(error: TilewrightError) -> BaseException:
-    """`error` located at the call if it has no source location, without inner frames."""
-    if isinstance(error, (LaunchError, KernelTypeError)) and error.location is None:
-        error.location = caller_location()
-    return without_own_frames(error)
 
 
 def _facts(array: Any) -> Any:

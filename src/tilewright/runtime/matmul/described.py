@@ -34,7 +34,7 @@ from tilewright.runtime.specialize import (
     element_type,
     is_array,
 )
-from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.tracebacks import located
 from tilewright.targets import TargetInfo
 
 
@@ -64,9 +64,7 @@ class Described:
         try:
             return self._run(self._bound(arguments, options), config, options)
         except TilewrightError as error:
-            if error.location is None:
-                error.location = caller_location()
-            shown = without_own_frames(error)
+            shown = located(error)
         raise shown
 
     def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:

@@ -111,16 +111,12 @@ def kernels(
 
     `noalias_output`, `multi_dim_grid`: as in `Program`.
     """
-    return _kernels(contraction, config, noalias_output, multi_dim_grid)
+    return tuple(map(_kernel, programs(contraction, config, noalias_output, multi_dim_grid)))
 
 
 @functools.lru_cache(maxsize=4096)
-def _kernels(
-    contraction: Contraction, config: MatmulConfig, noalias_output: bool, multi_dim_grid: bool
-) -> tuple[GeneratedKernel, ...]:
-    return tuple(
-        GeneratedKernel(p) for p in programs(contraction, config, noalias_output, multi_dim_grid)
-    )
+def _kernel(program: Program) -> GeneratedKernel:
+    return GeneratedKernel(program)
 
 
 def pointer_names(kernel: GeneratedKernel) -> list[str]:

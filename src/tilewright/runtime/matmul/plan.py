@@ -115,16 +115,6 @@ class Panels:
         return read.view(self.stored.array_name), read
 
 
-class _NoPanels:
-    """Placeholder for an operand that is not packed; keeps the positions of arrays."""
-
-    def make(self) -> tuple[Any, Any]:
-        return None, None
-
-
-_NO_PANELS = (_NoPanels(), _NoPanels())
-
-
 class Plan:
     """Execution of a call with known shapes: allocate the result, launch the kernels, return the result."""
 
@@ -172,8 +162,7 @@ class Plan:
         elif self.launches:
             work = None if self.work is None else self.work(a)
             arrays = [a, b, out, out if self.adds else c, work]
-            for each in self.panels or _NO_PANELS:
-                arrays += each.make()
+            arrays += [x for each in self.panels for x in each.make()] or [None] * 4
             for part in parts:
                 if part.arrays:
                     arrays += part.arrays
@@ -203,7 +192,7 @@ def workspace(role: str, count: int, kind: dtype) -> Any:
     held = views.get(role)
     if held is not None and held[:2] == (count, kind):
         return held[2]
-    element = numpy.dtype(getattr(ml_dtypes, kind.array_name, None) or kind.array_name)
+    element = array_dtype(kind)
     size = count * element.itemsize
     lines = None if held is None else held[3]
     if lines is None or lines.nbytes < size:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+
+import numpy
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
@@ -96,17 +99,12 @@ class Problem:
     @property
     def batches(self) -> int:
         """Number of matrices in the batch."""
-        total = 1
-        for size in self.batch:
-            total *= size
-        return total
+        return math.prod(self.batch)
 
     def planes(self, name: str) -> int:
         """Number of distinct matrices of an operand."""
-        total = 1
-        for size, stride in zip(self.batch, self.matrices[name].batch, strict=True):
-            total *= size if stride else 1
-        return total
+        strides = self.matrices[name].batch
+        return math.prod(n for n, s in zip(self.batch, strides, strict=True) if s)
 
     @property
     def wide(self) -> bool:
@@ -261,15 +259,10 @@ def _joins(x: Matrix, m: int) -> bool:
 
 def broadcast_batches(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]:
     """The broadcast batch axes of two operands. Raises LaunchError if they do not broadcast."""
-    rank = max(len(a), len(b))
-    left = [1] * (rank - len(a)) + list(a)
-    right = [1] * (rank - len(b)) + list(b)
-    found = []
-    for x, y in zip(left, right, strict=True):
-        if x != y and 1 not in (x, y):
-            raise LaunchError(f"{what}: batch axes {list(a)} and {list(b)} do not broadcast")
-        found.append(y if x == 1 else x)
-    return tuple(found)
+    try:
+        return numpy.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        raise LaunchError(f"{what}: batch axes {list(a)} and {list(b)} do not broadcast") from None
 
 
 def axes_of(x: Matrix, m: int, n: int) -> str:
