@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright import jit
+from tilewright import language as tl
 from tilewright.backends.nvidia import tools
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.main import main
@@ -275,3 +277,15 @@ def test_stages_of():
     assert [s.name for s in stages] == ["front-end", "normalize-loops", "simplify", "cse"]
     assert stages[0].changed and stages[0].milliseconds > 0
     assert "!tile.ptr<f16>" in stages[0].text and "256" in stages[0].text
+
+
+@jit
+def first_row(x, out):
+    tl.store(out + tl.arange(0, 32), tl.reshape(x.load([0, 0]), (32,)))
+
+
+def test_a_descriptor_has_the_facts_of_a_launch():
+    types = {"x": "tensordesc<fp16[1, 32]>", "out": "*fp16"}
+    text = stages_of(first_row, types, stop_after="front-end")[0].text
+    assert 'divisibility = 16 : i32, tile.name = "x.base"' in text
+    assert 'tile.name = "x.shape.1", tile.nonnegative' in text

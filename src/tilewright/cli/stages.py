@@ -20,8 +20,8 @@ from tilewright.backends import registry
 from tilewright.backends.base import Argument, Artifact, Options
 from tilewright.cli.signature import Signature, resolve
 from tilewright.errors import PassError, TilewrightError
+from tilewright.runtime.compiler import build_kernel
 from tilewright.runtime.interface import innermost
-from tilewright.runtime.specialize import ALIGNMENT
 from tilewright.targets import TargetInfo
 
 if TYPE_CHECKING:
@@ -125,13 +125,7 @@ def trace(
     settings = config.current()
     options = options or Options(debug=bool(kernel.debug or settings.debug))
     start = time.perf_counter()
-    built = kernel.build(
-        {name: item.type for name, item in signature.types.items()},
-        {name: ALIGNMENT for name, item in signature.types.items() if item.divisible},
-        options,
-        kernel.symbol(signature.types),
-        frozenset(name for name, item in signature.types.items() if item.nonnegative),
-    )
+    built = build_kernel(kernel, signature.types, options)
     seconds = time.perf_counter() - start
     machine: TargetInfo = target or registry.get("cpu").target()
     for function in built.module.body.block.ops:

@@ -80,7 +80,7 @@ def compile_kernel(
 
         def module() -> Any:
             with compiling_for(machine, options.num_warps):
-                return _build(kernel, signature, taken).module
+                return build_kernel(kernel, signature, taken).module
 
         def texts() -> dict[str, str]:
             return backend.texts(module(), taken, machine)
@@ -291,14 +291,14 @@ def compiling_for(machine: TargetInfo, warps: int) -> Generator[None]:
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
     """Build the tile IR of a kernel; errors name the argument types that it was compiled for."""
     try:
-        return _build(kernel, signature, options).module
+        return build_kernel(kernel, signature, options).module
     except TilewrightError as error:
         error.context = _types(kernel, signature)
         raise
 
 
-def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
-    """Tile IR of a kernel, from the front end or the generator."""
+def build_kernel(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
+    """The `BuiltKernel` of a kernel, from the front end or the generator."""
     types = {name: item.type for name, item in signature.items()}
     divisors: dict[str, int] = {}
     known: set[str] = set()
