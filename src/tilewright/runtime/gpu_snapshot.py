@@ -13,7 +13,7 @@ from tilewright.runtime.compiled import stream_library
 from tilewright.runtime.devices import Place, device_of, gpu_address
 from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
-from tilewright.runtime.snapshot import MemoryRange, element_range, merged, torch_range
+from tilewright.runtime.snapshot import MemoryRange, merged, range_to_keep
 
 
 class GpuCopy:
@@ -61,7 +61,7 @@ class GpuCopy:
 def gpu_range(value: Any) -> MemoryRange | None:
     """The memory of an array; None if its extent is unknown."""
     if hasattr(value, "untyped_storage"):
-        return torch_range(value.detach())
+        return range_to_keep(value)
     if getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
         return gpu_range(value.base)
     if hasattr(value, "__cuda_array_interface__"):
@@ -74,8 +74,21 @@ def gpu_range(value: Any) -> MemoryRange | None:
             strides = [item] * len(shape)
             for i in range(len(shape) - 2, -1, -1):
                 strides[i] = strides[i + 1] * shape[i + 1]
-        return element_range(gpu_address(value)[0], shape, strides, item)
+        return _element_range(gpu_address(value)[0], shape, strides, item)
     return None
+
+
+def _element_range(
+    address: int, shape: Iterable[int], strides: Iterable[int], item: int
+) -> MemoryRange:
+    """From the lowest to the highest byte of an array; `strides` in bytes, `item` bytes an element."""
+    low = high = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return MemoryRange(address, 0)
+        reach = (extent - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return MemoryRange(address + low, high - low + item)
 
 
 def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:

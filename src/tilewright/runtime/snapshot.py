@@ -9,12 +9,13 @@ much more, the whole allocation, because kernels are often handed a view as a ba
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.errors import LaunchError
 from tilewright.runtime.devices import device_of, flat
+from tilewright.runtime.specialize import is_array, read_only
 
 #: allocations up to this size are kept whole even if the array is a small view of them
 _WHOLE_ALLOCATION_BYTES = 64 << 20
@@ -28,66 +29,28 @@ class MemoryRange:
     size: int
 
 
-def element_range(
-    address: int, shape: Iterable[int], strides: Iterable[int], item: int
-) -> MemoryRange:
-    """From the lowest to the highest byte of an array; `strides` in bytes, `item` bytes an element."""
-    low = high = 0
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return MemoryRange(address, 0)
-        reach = (extent - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return MemoryRange(address + low, high - low + item)
-
-
-def _numpy_range(array: Any) -> MemoryRange:
-    own = element_range(array.ctypes.data, array.shape, array.strides, array.itemsize)
-    root = array
-    while type(root.base) is type(array):
-        root = root.base
-    whole = element_range(root.ctypes.data, root.shape, root.strides, root.itemsize)
-    covers = whole.start <= own.start and own.start + own.size <= whole.start + whole.size
-    return whole if covers and whole.size <= max(2 * own.size, _WHOLE_ALLOCATION_BYTES) else own
-
-
-def torch_range(tensor: Any) -> MemoryRange:
-    item = tensor.element_size()
-    own = element_range(tensor.data_ptr(), tensor.shape, [s * item for s in tensor.stride()], item)
-    storage = tensor.untyped_storage()
-    whole = MemoryRange(storage.data_ptr(), storage.nbytes())
-    return whole if whole.size <= max(2 * own.size, _WHOLE_ALLOCATION_BYTES) else own
-
-
 def memory_range(value: Any) -> MemoryRange | None:
-    """The host memory a kernel can write through `value`, None for scalars and read-only arrays.
-
-    Understands NumPy arrays, torch CPU tensors (and subclasses, parameters) and writable objects
-    with `__dlpack__` on the CPU.
-    """
-    if device_of(value) is not None:
+    """The host memory that a kernel can write through `value`, None for scalars and read-only arrays."""
+    where = str(getattr(getattr(value, "device", None), "type", "cpu"))
+    if where != "cpu" or not is_array(value) or device_of(value) is not None or read_only(value):
         return None
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    tensor_type = getattr(torch, "Tensor", None)
-    if isinstance(tensor_type, type) and isinstance(value, tensor_type):
-        return torch_range(value.detach()) if value.device.type == "cpu" else None
-    if numpy is not None and isinstance(value, numpy.ndarray):
-        return _numpy_range(value) if value.flags.writeable else None
-    if hasattr(value, "base") and hasattr(value, "data_ptr"):  # a TensorWrapper
-        return memory_range(value.base)
-    if hasattr(value, "__dlpack__") and not isinstance(value, (int, float)):
-        return _dlpack_range(value)
-    return None
+    return range_to_keep(value)
 
 
-def _dlpack_range(value: Any) -> MemoryRange | None:
-    import numpy
+def range_to_keep(value: Any) -> MemoryRange | None:
+    """The bytes of an array or of its allocation, wherever they are; None where they are not known."""
+    from tilewright.interpreter.arrays import array_memory
 
     try:
-        view = numpy.from_dlpack(value)
-    except (BufferError, TypeError, RuntimeError, AttributeError):
+        memory = array_memory(value)
+    except LaunchError:
         return None
-    return element_range(view.ctypes.data, view.shape, view.strides, view.itemsize)
+    if not memory.address:  # a `MockTensor`
+        return None
+    size = memory.last - memory.first
+    if memory.nbytes <= max(2 * size, _WHOLE_ALLOCATION_BYTES):
+        return MemoryRange(memory.base, memory.nbytes)
+    return MemoryRange(memory.first, size)
 
 
 def merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
