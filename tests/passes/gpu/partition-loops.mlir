@@ -93,3 +93,41 @@ func.func @backwards(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %last: 
   }
   func.return
 }
+// -----
+// RUN: partition-loops
+// Comparisons that say what a limit does hold in all iterations that it does not cut; others are made in both loops.
+// CHECK-LABEL: @masks
+func.func @masks(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i32, %other: i32, %n: i64) {
+  // CHECK: scf.for
+  // CHECK-NOT: tile.cmpi
+  // CHECK: tile.splat %{{.+}} : i1 to tensor<64xi1>
+  // CHECK: tile.cmpi "slt", %at{{.*}}, %t : tensor<64xi32>
+  // CHECK-NOT: tile.cmpi
+  // CHECK: scf.for
+  // CHECK: tile.cmpi "slt", %at{{.*}}, %s : tensor<64xi32>
+  // CHECK: tile.cmpi "slt", %at{{.*}}, %t : tensor<64xi32>
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %width = arith.constant 64 : i32
+  %wide = arith.extsi %size : i32 to i64
+  %lanes = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %s = tile.splat %size : i32 to tensor<64xi32>
+  %t = tile.splat %other : i32 to tensor<64xi32>
+  scf.for %i = %zero to %n step %one : i64 {
+    %narrow = arith.trunci %i : i64 to i32
+    %o = arith.muli %narrow, %width {tile.loop_index = array<i64: 0, 2147483631>} : i32
+    %far = arith.extsi %o : i32 to i64
+    %left = arith.subi %wide, %far : i64
+    %a = tile.addptr %p, %far : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %b = tile.addptr %q, %far : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %start = tile.splat %o : i32 to tensor<64xi32>
+    %at = arith.addi %start, %lanes : tensor<64xi32>
+    %inside = tile.cmpi "slt", %at, %s : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+    %few = tile.cmpi "slt", %at, %t : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+    %x = tile.load_view %a ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    %y = tile.select %inside, %x, %x : tensor<64xi1>, tensor<64xf32>, tensor<64xf32> to tensor<64xf32>
+    %z = tile.select %few, %y, %x : tensor<64xi1>, tensor<64xf32>, tensor<64xf32> to tensor<64xf32>
+    tile.store_view %z, %b ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
+  }
+  func.return
+}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -221,12 +221,36 @@ class _Splitter:
             if narrow is not None and _narrows(op, body.args[0]):
                 counter = inner.insert(arith.TruncIOp(block.args[0], i32))
                 mapping[op.results[0]] = inner.add(narrow, counter)
+            elif inside and isinstance(op, tile.CmpIOp) and self._holds(op):
+                true = inner.insert(arith.ConstantOp(IntegerAttr(1, i1)))
+                splat = tile.SplatOp.create(operands=[true], result_types=[op.result.type])
+                mapping[op.result] = inner.insert(splat)
             elif op is not end_of(body):
                 inner.clone(op, mapping)
         inner.anchor.operands = [mapping.get(v, v) for v in end_of(body).operands]
         if inside:
             self._unlimit(made, {mapping.get(v, v) for v in self.gone})
         return list(made.results)
+
+    def _holds(self, op: tile.CmpIOp) -> bool:
+        """Whether a comparison `start + lane < size` says what a limit `size - start` does: where that cuts no tile, it
+        holds for all lanes, and its sum does not wrap."""
+        total, size = op.lhs.owner, op.rhs.owner
+        if op.predicate.data != "slt" or not isinstance(size, tile.SplatOp):
+            return False
+        if not isinstance(total, arith.AddiOp):
+            return False
+        ends = [v.owner for v in total.operands]
+        start = next((v for v in ends if isinstance(v, tile.SplatOp)), None)
+        lanes = next((v for v in ends if isinstance(v, tile.ArangeOp)), None)
+        if start is None or lanes is None or lanes.start.value.data < 0:
+            return False
+        return any(
+            limit.extent >= lanes.end.value.data
+            and limit.range_checked is None
+            and _is_difference(limit.value, size.source, start.source)
+            for limit in self.limits
+        )
 
     def _claim(self, e: Emitter, trips: SSAValue, first: SSAValue | None) -> None:
         """Write down that no limit cuts a tile in these iterations."""
@@ -244,6 +268,15 @@ class _Splitter:
             kept = {d: v for d, v in tile.view_limits(view).items() if v not in gone}
             new = tile.with_limits(view, kept)
             replace(view, new, list(new.results))
+
+
+def _is_difference(value: SSAValue, of: SSAValue, less: SSAValue) -> bool:
+    """Whether a value is the exact difference of two narrower integers."""
+    op = value.owner
+    return isinstance(op, arith.SubiOp) and all(
+        isinstance(wide.owner, arith.ExtSIOp) and wide.owner.input is narrow
+        for wide, narrow in ((op.lhs, of), (op.rhs, less))
+    )
 
 
 def _narrows(op: Operation, counter: SSAValue) -> bool:
