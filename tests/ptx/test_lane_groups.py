@@ -186,3 +186,42 @@ def test_remainders_by_hand():
         by_hand, types, {"R": 2, "B": 256}, [x, np.zeros_like(x)], [x.size, 5, 32], x[:, ::-1], 2, 2
     )
     assert "ld.global.v4" in text
+
+
+@tw.jit
+def counted(x_ptr, mean_ptr, count_ptr, m, n, R: tl.constexpr, C: tl.constexpr):
+    """flag_gems' batch norm in small: means of the places of a tile, and how many numbers each has seen."""
+    mean, count = tl.zeros((R, C), tl.float32), tl.zeros((R, C), tl.int32)
+    for i in range(0, tl.cdiv(m, R)):
+        for j in range(0, tl.cdiv(n, C)):
+            rows, columns = i * R + tl.arange(0, R), j * C + tl.arange(0, C)
+            mask = (rows < m)[:, None] & (columns < n)[None, :]
+            x = tl.load(x_ptr + rows[:, None] * n + columns[None, :], mask=mask)
+            mean = tl.where(mask, mean + (x - mean) / (j + 1), mean)
+            count += mask.to(tl.int32)
+    at = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    tl.store(mean_ptr + at, mean)
+    tl.store(count_ptr + at, count)
+
+
+@pytest.mark.parametrize("m", [4, 7])
+@pytest.mark.parametrize("n", [256, 272, 16])
+def test_counts_are_carried_once_for_a_vector(m, n):
+    """A loop carries one count for 4 neighbours; full tiles have no comparison of columns."""
+    types = dict.fromkeys(("x_ptr", "mean_ptr"), "*fp32:16") | {"count_ptr": "*i32:16"}
+    types |= {"m": "i32+", "n": "i32:16+"}
+    made = counted.compile(types, {"R": 4, "C": 128}, target="sm_90a", num_warps=1)
+    counts = [line for line in made.asm["gpu"].splitlines() if "%count" in line and "addi" in line]
+    assert any("gpu.equal_registers = array<i64: 1, 4>" in line for line in counts)
+    x = np.random.default_rng(n).normal(size=(m, n)).astype(np.float32)
+    empty = np.zeros((4, 128), np.float32), np.zeros((4, 128), np.int32)
+    found = run_ptx(made.artifact, [x, *empty, m, n], (1, 1, 1))
+    mean, count = (np.zeros((4, 128)) for _ in range(2))
+    for i in range(0, m, 4):
+        for j in range(0, n, 128):
+            part = x[i : i + 4, j : j + 128]
+            here = np.s_[: part.shape[0], : part.shape[1]]
+            mean[here] += (part - mean[here]) / (j // 128 + 1)
+            count[here] += 1
+    np.testing.assert_array_equal(found[2], count)
+    np.testing.assert_allclose(found[1], mean, atol=1e-5)

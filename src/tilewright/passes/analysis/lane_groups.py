@@ -13,11 +13,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise, is_volatile
 from tilewright.passes.analysis.emit import constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
@@ -75,6 +76,9 @@ class LaneGroups:
         op = value.owner
         if not tile.is_tile(value):
             return Group(Kind.EQUAL, self._zeros(value))
+        loop = op.parent_op() if isinstance(op, Block) else op
+        if isinstance(loop, scf.ForOp) and isinstance(value, BlockArgument | OpResult):
+            return self._carried(loop, value, dim, size)
         if not isinstance(op, Operation):
             return None
         rule = _RULES.get(type(op))
@@ -84,6 +88,21 @@ class LaneGroups:
                 return found
         if is_pure_elementwise(op) and all(self.is_equal(v, dim, size) for v in op.operands):
             return Group(Kind.EQUAL, self._zeros(value))
+        return None
+
+    def _carried(
+        self, loop: scf.ForOp, value: BlockArgument | OpResult, dim: int, size: int
+    ) -> Group | None:
+        """What a loop carries is equal if it is before the loop, and an iteration keeps it so: a count of the elements
+        that a mask has selected."""
+        if isinstance(value, OpResult):
+            return self.of(loop.body.block.args[value.index + 1], dim, size)
+        position, before = value.index - 1, dict(self._known)
+        self._known[value, dim, size] = Group(Kind.EQUAL)
+        sources = loop.iter_args[position], end_of(loop.body.block).operands[position]
+        if all(self.is_equal(source, dim, size) for source in sources):
+            return Group(Kind.EQUAL)
+        self._known = before  # without what followed from the assumption
         return None
 
     def _zeros(self, value: SSAValue) -> int:

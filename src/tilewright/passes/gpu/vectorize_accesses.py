@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -39,6 +39,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.layouts import Layout, parse_layout
 from tilewright.passes.analysis.affine import AffineAnalysis
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE
 from tilewright.passes.analysis.lane_groups import Kind, LaneGroups
@@ -196,6 +197,15 @@ _GROUPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.S
 _REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
 
 
+def _carried_on(op: Operation) -> SSAValue | None:
+    """The argument of a loop's body that is the result of an element-wise operation in the next iteration."""
+    for use in (use for result in op.results for use in result.uses):
+        loop = use.operation.parent_op()
+        if isinstance(use.operation, scf.YieldOp) and isinstance(loop, scf.ForOp):
+            return loop.body.block.args[use.index + 1] if is_pure_elementwise(op) else None
+    return None
+
+
 class _RegisterGroups:
     """Mark gathers that take several elements at once, and values that are equal in groups of registers."""
 
@@ -203,7 +213,8 @@ class _RegisterGroups:
         self.function, self.max_bytes, self.groups = function, max_bytes, groups
 
     def run(self) -> None:
-        """Without a gather or a division only comparisons are marked: other values are equal where LLVM sees it.
+        """Without a gather or a division only comparisons are marked, and what loops carry on: other values are equal
+        where LLVM sees it.
 
         `columns < n` with an `n` that is a multiple of 16 has one value for 16 neighbours that begin at a multiple of
         16: one predicate instead of one each. A layer norm of 16384 fp32 columns has 8 instead of 32, which loads of
@@ -217,8 +228,9 @@ class _RegisterGroups:
         for op in ops:
             if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
                 self._gather(op)
-            if isinstance(op, marked) and tile.is_tile(op.results[0]):
-                self._group(op)
+            carried = _carried_on(op)
+            if (isinstance(op, marked) or carried is not None) and tile.is_tile(op.results[0]):
+                self._group(op, carried or op.results[0])
 
     def _gather(self, op: Gather) -> None:
         layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, self.groups)
@@ -229,9 +241,9 @@ class _RegisterGroups:
             op.attributes[VECTOR_DIM] = IntegerAttr(dim, i32)
             tile.assume(op, VectorizeAccesses.name, aligned=[run * size], contiguous=[dim, run])
 
-    def _group(self, op: Operation) -> None:
-        value, equal = op.results[0], list[int]()
-        layout = gpu.layout_of(value)
+    def _group(self, op: Operation, value: SSAValue) -> None:
+        """Mark an operation whose result is equal in groups where `value` is."""
+        equal, layout = list[int](), gpu.layout_of(op.results[0])
         for dim in range(layout.rank if layout is not None else 0):
             most = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
             size = self.groups.equal_run(value, dim, most)
