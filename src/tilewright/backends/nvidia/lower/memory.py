@@ -39,7 +39,10 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
     vector_of,
 )
-from tilewright.passes.gpu.analysis.unobserved_lanes import inactive_lanes_unobserved
+from tilewright.passes.gpu.analysis.unobserved_lanes import (
+    inactive_lanes_unobserved,
+    is_among_first,
+)
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -266,7 +269,7 @@ def _others(
 ) -> list[Value]:
     """What a masked load gives for some of its registers where it is inactive; undefined if nobody observes that."""
     element = tile.element_of(op.result)
-    if inactive_lanes_unobserved(op):
+    if is_among_first(op) and inactive_lanes_unobserved(op):
         return [ir.Constant(llvm_type(element), ir.Undefined)] * len(registers)
     return [other_value(gen, op.other, element, r) for r in registers]
 
