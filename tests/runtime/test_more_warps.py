@@ -140,13 +140,15 @@ def test_rows_whose_warps_spill(monkeypatch, spills, threads):
     assert made.plan.threads == threads
 
 
-def test_rows_whose_ctas_spill(monkeypatch):
+@pytest.mark.parametrize(("spills", "taken"), [(4, 2), (20, 4)])
+def test_rows_whose_ctas_spill(monkeypatch, spills, taken):
+    """Twice as many CTAs, which exchange results, cost more than a few registers in memory."""
     made = compiler._compile_with
     shares = "distribute-rows-over-cluster{words-per-cta=8192}"
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
-        found = 0 if shares in options.disable else 20
+        found = 0 if shares in options.disable else spills
         return replace(artifact, plan=replace(artifact.plan, registers=64, spills=found))
 
     monkeypatch.setattr(compiler, "_compile_with", compile_with)
@@ -156,5 +158,5 @@ def test_rows_whose_ctas_spill(monkeypatch):
         found = softmax.compile(types, {"BLOCK": 65536}, target="sm_90a", options=options)
         return found.plan.cluster_size
 
-    assert (ctas(), ctas(num_warps=32), ctas(num_warps=32, disable=(shares,))) == (4, 4, 4)
+    assert (ctas(), ctas(num_warps=32), ctas(num_warps=32, disable=(shares,))) == (taken, taken, 4)
     assert ctas(num_ctas=2) == 2

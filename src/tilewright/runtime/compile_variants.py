@@ -34,6 +34,8 @@ MANY_SPILLS = 64
 """Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
 SOME_SPILLS = 8
 """As `MANY_SPILLS`, of a kernel without dots: any number of warps shares out its tiles."""
+FEW_SPILLS = 4
+"""Spilled registers per thread that cost less than twice as many CTAs that exchange results."""
 FEWER_SPILLS = 4
 """A variant is used if it spills by at least this factor less."""
 MOST_IN_FLIGHT = "schedule-loops"
@@ -56,9 +58,10 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
 
 
 def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
-    """Whether a kernel spills whose warps or CTAs `distribute-rows-over-cluster` may have chosen."""
+    """Whether a kernel spills more than a few registers whose warps or CTAs `distribute-rows-over-cluster` may have
+    chosen."""
     plan, name = artifact.plan, SMALLER_SHARES.partition("{")[0]
-    if machine.family != "nvidia" or not plan.spills or options.num_ctas > 1:
+    if machine.family != "nvidia" or plan.spills <= FEW_SPILLS or options.num_ctas > 1:
         return False
     chosen = plan.cluster_size > 1 or plan.threads < 32 * options.num_warps
     return chosen and not any(entry.partition("{")[0] == name for entry in options.disable)

@@ -49,6 +49,7 @@ from tilewright.backends.nvidia.lower import (
 )
 from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
 from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
+from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -92,6 +93,7 @@ class KernelCodegen(Codegen):
         self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
         """Accumulators of MMAs that a loop has waited for at its exit."""
         self.held: set[Value] = set()  # words of optimization barriers
+        self.read_only: set[Value] = set()  # loads of what no program stores
         self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
@@ -160,6 +162,7 @@ class KernelCodegen(Codegen):
             if op is self.overlap.lets:
                 programmatic_launch.emit_launch_dependents(self)
         self.threads.finish(start)
+        order_read_only_loads(self)
         self.loaded_bytes = lower_register_peaks(self)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:

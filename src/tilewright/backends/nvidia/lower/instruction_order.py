@@ -71,29 +71,29 @@ def lower_register_peaks(gen: KernelCodegen) -> int:
 def _remove_dead(blocks: list[Any]) -> None:
     """Remove instructions without side effects whose results nobody uses: they would count as live to the end."""
     every = [instruction for block in blocks for instruction in block.instructions]
-    uses = Counter(operand for i in every for operand in _operands(i))
-    pending = [i for i in every if not uses[i] and _is_pure(i)]
+    uses = Counter(operand for i in every for operand in operands_of(i))
+    pending = [i for i in every if not uses[i] and is_pure(i)]
     dead: set[Any] = set()
     while pending:
         instruction = pending.pop()
         dead.add(instruction)
-        for operand in _operands(instruction):
+        for operand in operands_of(instruction):
             uses[operand] -= 1
-            if not uses[operand] and isinstance(operand, llvm.Instruction) and _is_pure(operand):
+            if not uses[operand] and isinstance(operand, llvm.Instruction) and is_pure(operand):
                 pending.append(operand)
     if dead:
         for block in blocks:
             block.instructions[:] = [i for i in block.instructions if i not in dead]
 
 
-def _operands(instruction: Any) -> list[Any]:
+def operands_of(instruction: Any) -> list[Any]:
     if isinstance(instruction, llvm.PhiInstr):
         return [value for value, _ in instruction.incomings]
     return instruction.operands
 
 
 def _loaded_bytes(segment: list[Any]) -> int:
-    return sum(_bits(i.type) // 8 for i in segment if _is_load(i))
+    return sum(_bits(i.type) // 8 for i in segment if is_load(i))
 
 
 def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
@@ -103,10 +103,10 @@ def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
     segment: list[Any] = []
     loaded = 0
     for instruction in block.instructions:
-        if _is_load(instruction):
+        if is_load(instruction):
             segment.append(instruction)
-            loaded += _registers(instruction.type)
-        elif _is_pure(instruction):
+            loaded += registers_of(instruction.type)
+        elif is_pure(instruction):
             segment.append(instruction)
             loaded += instruction in held and instruction.opname == "xor"
         else:
@@ -126,7 +126,7 @@ def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]
     kept = {i for i in segment if i in outside or not users.get(i)}
     before = _peak(segment, inside, users, kept)
     is_planned = not held.isdisjoint(inside)
-    is_reduced = sum(_registers(i.type) for i in kept) <= _MAX_KEPT * before
+    is_reduced = sum(registers_of(i.type) for i in kept) <= _MAX_KEPT * before
     if before < _MIN_PEAK or not (is_reduced or is_planned):
         return segment
     found = _depth_first(segment, inside)
@@ -158,22 +158,22 @@ def _peak(order: list[Any], inside: set[Any], users: dict[Any, int], kept: set[A
     left = dict(users)
     now = most = 0
     for instruction in order:
-        now += _registers(instruction.type)
+        now += registers_of(instruction.type)
         most = max(most, now)
         for operand in instruction.operands:
             if operand in inside:
                 left[operand] -= 1
                 if not left[operand] and operand not in kept:
-                    now -= _registers(operand.type)
+                    now -= registers_of(operand.type)
     return most
 
 
-def _registers(kind: ir.Type) -> int:
+def registers_of(kind: ir.Type) -> int:
     """Return the number of 32-bit registers. Predicates and addresses (offsets from few bases) count as 0."""
     if isinstance(kind, ir.IntType):
         return 0 if kind.width == 1 or kind.width == 64 else 1
     if isinstance(kind, ir.LiteralStructType):
-        return sum(map(_registers, kind.elements))
+        return sum(map(registers_of, kind.elements))
     if isinstance(kind, ir.VectorType):
         return -(-kind.count * _bits(kind.element) // 32)
     if isinstance(kind, ir.DoubleType):
@@ -201,20 +201,20 @@ def _used_elsewhere(blocks: list[tuple[Any, list[tuple[list[Any], int]]]]) -> se
     found: set[Any] = set()
     for number, (segment, _) in enumerate(every):
         for instruction in segment:
-            for operand in _operands(instruction):
+            for operand in operands_of(instruction):
                 if where.get(operand, number) != number:
                     found.add(operand)
     return found
 
 
-def _is_load(instruction: Any) -> bool:
+def is_load(instruction: Any) -> bool:
     if type(instruction) is not llvm.CallInstr:
         return False
     callee = instruction.callee
     return type(callee) is ir.InlineAsm and _LOAD.match(callee.asm) is not None
 
 
-def _is_pure(instruction: Any) -> bool:
+def is_pure(instruction: Any) -> bool:
     kind = type(instruction)
     if kind is llvm.Instruction:
         return instruction.opname in _BINARY

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.dialects import tile
+from tilewright.passes.gpu.order_instructions import READ_ONLY
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -90,6 +91,8 @@ def load_vector(
         operands.append(hints.policy)
     text = f"{guard}ld.global{hints.text}{vector}.{kind} {data}, {where};"
     made = gen.emit_asm(text, f"{outputs},{','.join(inputs)},~{{memory}}", result, operands)
+    if READ_ONLY in gen.current.attributes:
+        gen.read_only.add(made)
     return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
 
 
