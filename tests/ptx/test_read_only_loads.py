@@ -88,6 +88,12 @@ def test_two_ctas_share_an_sm():
     assert plan.registers <= 64 and plan.spills == 0
 
 
+def test_weights_that_fit_are_loaded_before_the_reduction():
+    """Two CTAs of 256 threads have 128 KB in flight."""
+    assert accesses(compiled(normalized, 8, 16384, 12304)).startswith("l" * 20)
+    assert accesses(compiled(normalized, 8, 4096, 4080)) == "llllllllxssss"
+
+
 @pytest.mark.parametrize("kernel", [scaled_in_place, shifted], ids=lambda k: k.__name__)
 def test_what_is_stored_to_is_loaded_where_it_was(kernel):
     order = accesses(compiled(kernel, 4, 4096, 4080))

@@ -38,6 +38,10 @@ _SPILL_BYTES = 64 << 10
 _PLANNED_SPILL_BYTES = 96 << 10
 """The same of as many CTAs as a pass has planned for."""
 
+ENOUGH_BYTES = 64 << 10
+"""Bytes in flight on an SM that hide the latency of memory: 4.8 TB/s on 132 SMs, 1.2 µs under load, and as much again,
+since not all CTAs load at the same time."""
+
 
 @dataclass(frozen=True)
 class CtaResources:

@@ -12,6 +12,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.assemble import Assembled, assemble
 from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
 from tilewright.backends.nvidia.occupancy import (
+    ENOUGH_BYTES,
     CtaResources,
     most_registers,
     register_limit_for_occupancy,
@@ -22,9 +23,6 @@ from tilewright.backends.nvidia.ptx import with_limit
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.targets import TargetInfo
 
-_ENOUGH_BYTES = 64 << 10
-"""Bytes in flight on an SM that hide the latency of memory: 4.8 TB/s on 132 SMs, 1.2 µs under load, and as much again,
-since not all CTAs load at the same time."""
 _FEW_BYTES = 32
 """Bytes that a thread loads, of which too few are in flight for another assembly to pay: two wide loads."""
 _THREAD_BYTES = 128
@@ -121,7 +119,7 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
         return made
     best, tried = made, set[int]()
     for ctas in (made.ctas, made.ctas - 1):
-        if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= _ENOUGH_BYTES:
+        if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= ENOUGH_BYTES:
             break
         tried.add(limit := most_registers(made.block, ctas))
         other = made.limited(limit)

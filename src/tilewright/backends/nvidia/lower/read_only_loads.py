@@ -6,7 +6,8 @@ prove that stores do not alias loads nor that a barrier may be crossed: the regi
 taken at once (a layer norm of 16,384 bf16 columns with 512 threads: 90, of which an SM runs one CTA instead of two),
 and the first weights are waited for after the reduction. Loads that no store can affect (`order-instructions` marks
 them) may be issued anywhere. This module emits each store as soon as it can be computed, and the loads of later stores
-in front of it until the registers are taken with which as many CTAs fit an SM as without the loads. What is loaded in
+in front of it until the registers are taken with which as many CTAs fit an SM as without the loads, or as many as have
+enough bytes in flight. What is loaded in
 front of the first store is issued before the exchanges between threads of the reduction. Results do not change.
 """
 
@@ -27,7 +28,12 @@ from tilewright.backends.nvidia.lower.instruction_order import (
     operands_of,
     registers_of,
 )
-from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+from tilewright.backends.nvidia.occupancy import (
+    ENOUGH_BYTES,
+    CtaResources,
+    most_registers,
+    resident_ctas,
+)
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -49,16 +55,20 @@ def order_read_only_loads(gen: KernelCodegen) -> None:
     if not gen.read_only:
         return
     uses = _Uses(gen.function.blocks)
-    resources = CtaResources(32 * gen.warps // gen.blocks, 0, gen.scratch_bytes)
+    threads = 32 * gen.warps // gen.blocks
+    resources = CtaResources(threads, 0, gen.scratch_bytes)
+    loads = (i for block in gen.function.blocks for i in block.instructions if is_load(i))
+    loaded = sum(4 * registers_of(i.type) for i in loads if i not in gen.read_only)
+    enough = max(2, -(-ENOUGH_BYTES // max(1, threads * loaded)))
     for number, block in enumerate(gen.function.blocks):
         if uses.loops_around(number):
             continue
         instructions: list[Any] = []
         for region in _regions(block, gen.read_only):
             if any(i in gen.read_only for i in region) and any(map(_is_store, region)):
-                instructions = _Region(region, gen.read_only, uses).placed(
-                    instructions, resources, gen.target
-                )
+                found = _Region(region, gen.read_only, uses)
+                budget = found.budget(resources, gen.target, enough)
+                instructions = found.placed(instructions, budget)
             else:
                 instructions += region
         block.instructions[:] = instructions
@@ -142,30 +152,33 @@ class _Region:
         self.live = sum(registers_of(v.type) for v in self.left if v not in self.inside)
         self.order: list[Any] = []
         self.done: set[Any] = set()
-
-    def placed(self, before: list[Any], resources: CtaResources, target: TargetInfo) -> list[Any]:
-        """The instructions of the block before the region, and those of the region."""
-        everything = self._peak(self.region)
-        for instruction in self.region:
+        for instruction in region:
             if is_load(instruction) and instruction not in self.late:
                 self._emit(self._tree(instruction))
         trees = [self._tree(store) for store in self.stores]
-        loads = [[i for i in tree if i in self.late] for tree in trees]
-        loaded = [sum(registers_of(i.type) for i in of) for of in loads]
-        peaks = [self._peak(tree) for tree in trees]
-        needed = self.live + max(peaks) + _OTHER_REGISTERS
+        self.loads = [i for tree in trees for i in tree if i in self.late]
+        """Loads in the order in which stores need them."""
+        self.peaks = [self._peak(tree) for tree in trees]
+        loaded = [sum(registers_of(i.type) for i in tree if i in self.late) for tree in trees]
+        self.working = max(a - b for a, b in zip(self.peaks, loaded, strict=True))
+        """Registers that a store takes in addition to those of its loads."""
+
+    def budget(self, resources: CtaResources, target: TargetInfo, enough: int) -> int:
+        """Registers that may be live: those with which as many CTAs, up to `enough`, fit an SM as if each load was
+        issued right before its use."""
+        needed = self.live + max(self.peaks) + _OTHER_REGISTERS
         ctas = resident_ctas(replace(resources, registers=needed), target)
-        budget = most_registers(resources, max(1, ctas)) - _OTHER_REGISTERS - _SLACK
+        return most_registers(resources, max(1, min(ctas, enough))) - _OTHER_REGISTERS - _SLACK
+
+    def placed(self, before: list[Any], budget: int) -> list[Any]:
+        """The instructions of the block before the region, and those of the region."""
         room = budget - self.live
-        if everything > room:
-            working = max(peak - words for peak, words in zip(peaks, loaded, strict=True))
-            self._emit_stores([load for of in loads for load in of], budget - working)
-        else:
-            self.order = self.region
+        self._emit_stores(budget - self.working)
         return self._hoisted(before, room - _TEMPORARIES)
 
-    def _emit_stores(self, ahead: list[Any], budget: int) -> None:
-        """Emit each store, and loads `ahead` of it while no more registers are live than `budget`."""
+    def _emit_stores(self, budget: int) -> None:
+        """Emit each store, and loads ahead of it while no more registers are live than `budget`."""
+        ahead = list(dict.fromkeys(self.loads))
         for store in self.stores:
             while ahead and self.live + registers_of(ahead[0].type) <= budget:
                 self._emit(self._tree(ahead.pop(0)))
