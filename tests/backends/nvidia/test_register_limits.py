@@ -13,7 +13,7 @@ from tilewright.backends.nvidia.assemble import Assembled
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
 from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
-from tilewright.backends.nvidia.register_limits import Made, limit_for_loads
+from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, limit_for_occupancy
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
@@ -104,6 +104,19 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     assert chosen({72: (8, 48, 0)}, 512, 3, 32) == (".maxnreg 72", (72,))
     assert chosen({72: (3, 48, 0)}, 512, 3, 32) == ("", (72,))
     assert chosen({}, 64, 4, 32) == ("", ())
+
+
+@pytest.mark.parametrize(("spills", "taken"), [(0, 64), (4, 64), (5, 96)])
+def test_few_spilled_registers_cost_less_than_half_of_the_ctas(monkeypatch, spills, taken):
+    """256 threads: four CTAs with 64 registers, two with 96."""
+
+    def assemble(ptx, *_):
+        return Assembled(b"", registers=96 if "maxnreg 255" in ptx else 64)
+
+    monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+    first = Assembled(b"", registers=64, spills=spills)
+    made = Made(".maxntid 256", first, CtaResources(256, 0, 0), HOPPER, Options())
+    assert limit_for_occupancy(made, 1, 1).assembled.registers == taken
 
 
 def largest(x, out, n, M: tl.constexpr, N: tl.constexpr):

@@ -31,6 +31,8 @@ _REGISTERS_PER_WORD = 2
 """Registers for 4 more bytes in flight: they, and what they wait for with others."""
 _FEWEST_THREADS = 512
 """Threads on an SM that hide the latency of arithmetic."""
+_FEW_SPILLS = 4
+"""Registers spilled by a thread that cost less than fewer CTAs on an SM."""
 _MIN_GAIN = 1.25
 """More bytes in flight, as a ratio, are worth another schedule."""
 
@@ -78,14 +80,15 @@ def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:
     """`made` with a limit on registers, where that is better.
 
     Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
-    is given all. And where with a few fewer more blocks share an SM, and nothing more goes to
-    memory (or a little, where there was one block), it is given fewer.
+    is given all, unless it spills very few and fewer blocks would then share an SM. And where with a few fewer more
+    blocks share an SM, and nothing more goes to memory (or a little, where there was one block), it is given fewer.
     """
     found, block = made.assembled, made.resources
     most = max_registers_per_thread(-(-block.threads // 32))
     if found.spills and found.registers < most:
         other = made.limited(most)
-        if other.assembled.spills < found.spills:
+        keeps = found.spills > _FEW_SPILLS or other.ctas >= made.ctas
+        if other.assembled.spills < found.spills and keeps:
             return other
     for wanted in range(planned, 0, -1):
         limit = None
