@@ -6,6 +6,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True, eq=True)
 class constexpr_type:
@@ -23,7 +25,7 @@ class constexpr:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, constexpr) else value
+        self.value = unwrap_constexpr(value)
 
     @property
     def type(self) -> constexpr_type:
@@ -72,8 +74,9 @@ class constexpr:
 
 
 def unwrap_constexpr(value: Any) -> Any:
-    """`value.value` for a constexpr, anything else unchanged."""
-    return value.value if isinstance(value, constexpr) else value
+    """`value.value` for a constexpr, a Python number for a NumPy scalar, anything else unchanged."""
+    held = value.value if isinstance(value, constexpr) else value
+    return held.item() if isinstance(held, np.generic) else held
 
 
 def _install_constexpr_operators() -> None:
