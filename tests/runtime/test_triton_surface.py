@@ -83,6 +83,12 @@ def test_integers_beyond_64_bits():
             takes_number[(1,)](np.zeros(1), value)
 
 
+def test_integers_beyond_64_bits_after_a_launch_with_one_of_64():
+    takes_number[(1,)](np.zeros(1), 1 << 63)
+    with pytest.raises(OverflowError, match=r"argument 'n'.*does not fit 64 bits"):
+        takes_number[(1,)](np.zeros(1), 1 << 64)
+
+
 @tw.jit
 def takes_number(out_ptr, n):
     tl.store(out_ptr, n)

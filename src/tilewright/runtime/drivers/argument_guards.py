@@ -44,8 +44,9 @@ def of_word(value: int) -> int | str:
 
 
 def _unguarded(value: int, remainder: object) -> str:
-    """The key of an integer without condition: its width, sign and remainder."""
-    width = 32 if LOWEST <= value <= HIGHEST else 64 if -(1 << 63) <= value < 1 << 63 else 65
+    """The key of an integer without condition: its type (None if it fits none), sign and remainder."""
+    ends = (LOWEST, HIGHEST), (-(1 << 63), (1 << 63) - 1), (0, (1 << 64) - 1)
+    width = next((i for i, (low, high) in enumerate(ends) if low <= value <= high), None)
     return f"{width} {value < 0} {remainder}"
 
 
