@@ -64,3 +64,34 @@ def test_results(artifact):
     arguments = [a, b, np.zeros((N, N), np.float16)]
     found = run_ptx(artifact, arguments, (1, 1, 1), random.Random(1))
     np.testing.assert_allclose(np.asarray(found[2], np.float64), x, atol=2e-3 * np.abs(x).max())
+
+
+def two_products(a, b, c, d, out, n):
+    rows, inner = tl.arange(0, 16), tl.arange(0, 64)
+    wide = rows[:, None] * 64 + inner[None, :]
+    total = tl.zeros((16, 16), tl.float32)
+    for i in range(n):
+        x = tl.dot(tl.load(a + i * 1024 + wide), tl.trans(tl.load(b + i * 1024 + wide)))
+        y = tl.dot(tl.load(c + i * 1024 + wide), tl.trans(tl.load(d + i * 1024 + wide)))
+        total += x * y
+    tl.store(out + rows[:, None] * 16 + rows[None, :], total)
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_copies_of_all_products_are_in_flight(loop):
+    """Outside of pipelined loops, too: a product does not take a latency of memory of its own."""
+    names, half = ("a", "b", "c", "d"), pointer_type(dtypes.float16)
+    types = {**dict.fromkeys(names, half), "out": pointer_type(dtypes.float32)}
+    types["n"] = dtypes.int32 if loop else dtypes.constexpr(1)
+    module = build(KernelFunction(two_products), types, dict.fromkeys((*names, "out"), 16)).module
+    off = ("schedule-loops", "pipeline-loads")
+    artifact = backend.compile(module, Options(num_warps=1, disable=off), target_info("sm_90a"))
+    rng = np.random.default_rng(0)
+    count = 3 if loop else 1
+    arrays = [rng.integers(-2, 3, (count, 16, 64)).astype(np.float16) for _ in names]
+    arguments = [*(x.ravel() for x in arrays), np.zeros(256, np.float32), *([3] if loop else [])]
+    a, b, c, d = (x.astype(np.float32) for x in arrays)
+    wanted = ((a @ b.transpose(0, 2, 1)) * (c @ d.transpose(0, 2, 1))).sum(0)
+    np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[4].reshape(16, 16), wanted)
+    ptx = artifact.asm["ptx"]
+    assert ptx.rindex("cp.async.commit_group") < ptx.index("cp.async.wait_group")

@@ -51,6 +51,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
     from tilewright.passes.gpu.deallocate_shared import DeallocateShared
     from tilewright.passes.gpu.hoist_conditional_loads import HoistConditionalLoads
+    from tilewright.passes.gpu.hoist_copies import HoistCopies
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
@@ -75,6 +76,7 @@ def layout_passes() -> tuple[Pass, ...]:
         SpecializeWarps(),  # before pipeline-loads: takes loops over tiles
         PipelineLoads(),  # the remaining loops with copies
         MulticastTmaLoads(),  # after the loads have become TMA loads
+        HoistCopies(),  # after pipeline-loads: takes the copies that stay synchronous
         HoistConditionalLoads(),  # before prefetch-loads and batch-loads, which take loads of loops' bodies
         PrefetchLoads(),  # after pipeline-loads: takes the loads that stay synchronous
         LowerStoresToTma(),  # after pipeline-loads: uses the memory that its stages leave
