@@ -13,6 +13,7 @@ from tilewright.backends.nvidia.assemble import Assembled
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
 from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+from tilewright.backends.nvidia.ptx import waits_or_repeats
 from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, limit_for_occupancy
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
@@ -138,3 +139,22 @@ def test_all_loads_of_an_iteration_are_in_flight():
     artifact = backend.compile(module, Options(num_warps=4), HOPPER)
     assert artifact.plan.spills == 0
     assert bytes_in_flight(artifact.object_code) >= 80
+
+
+BARRIER = "bar.sync 0;"
+LOOP = "$L_1:\n@%p1 bra $L_1;"
+BRANCH = "@%p1 bra $L_1;\n$L_1:"
+
+
+@pytest.mark.parametrize(("code", "limited"), [(BARRIER, True), (LOOP, True), (BRANCH, False)])
+def test_registers_are_spilled_for_a_second_cta_that_fills_waiting_time(monkeypatch, code, limited):
+    """1024 threads: one CTA with 40 registers, two with 32. Warps without barriers and loops do not wait for each other."""
+
+    def assemble(ptx, *_):
+        return Assembled(b"", registers=32, spills=8)
+
+    monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+    ptx = f".maxntid 1024\n{code}\n"
+    made = Made(ptx, Assembled(b"", registers=40), CtaResources(1024, 0, 0), HOPPER, Options())
+    assert waits_or_repeats(ptx) == limited
+    assert (limit_for_occupancy(made, 1, 1).assembled.registers == 32) == limited

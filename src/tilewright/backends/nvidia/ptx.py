@@ -98,6 +98,15 @@ def with_limit(ptx: str, registers: int) -> str:
     )
 
 
+def waits_or_repeats(ptx: str) -> bool:
+    """Whether a kernel has barriers or loops. The warps of one without load once, each when it is ready."""
+    labels = {found[1]: found.start() for found in re.finditer(r"^(\$\w+):", ptx, re.MULTILINE)}
+    jumps = re.finditer(r"\bbra(?:\.uni)?\s+(\$\w+);", ptx)
+    return re.search(r"\b(bar|barrier|mbarrier)\.", ptx) is not None or any(
+        labels.get(jump[1], jump.start()) < jump.start() for jump in jumps
+    )
+
+
 def _link_libdevice(module: Any, machine: Any) -> None:
     """Add those of NVIDIA's math functions (LLVM bitcode) that a module declares."""
     names = frozenset(f.name for f in module.functions if f.name.startswith("__nv_"))

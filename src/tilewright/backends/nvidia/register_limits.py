@@ -19,7 +19,7 @@ from tilewright.backends.nvidia.occupancy import (
     resident_ctas,
     spills_worth_occupancy,
 )
-from tilewright.backends.nvidia.ptx import with_limit
+from tilewright.backends.nvidia.ptx import waits_or_repeats, with_limit
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.targets import TargetInfo
 
@@ -81,7 +81,8 @@ def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:
 
     Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
     is given all, unless it spills very few and fewer blocks would then share an SM. And where with a few fewer more
-    blocks share an SM, and nothing more goes to memory (or a little, where there was one block), it is given fewer.
+    blocks share an SM, and nothing more goes to memory (or a little, where there was one block that waits at
+    barriers or has loops), it is given fewer.
     """
     found, block = made.assembled, made.resources
     most = max_registers_per_thread(-(-block.threads // 32))
@@ -97,7 +98,9 @@ def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:
         if limit is None:
             continue
         other = made.limited(limit)
-        allowed = found.spills + spills_worth_occupancy(block, made.target, wanted)
+        allowed = found.spills
+        if planned > 1 or waits_or_repeats(made.ptx):
+            allowed += spills_worth_occupancy(block, made.target, wanted)
         if 0 < other.assembled.registers <= limit and other.assembled.spills <= allowed:
             return other
         if made.ctas >= wanted:
