@@ -158,3 +158,27 @@ func.func @narrow(%p: !tile.ptr<f32>, %n: i64) {
   }
   func.return
 }
+// -----
+// In CTAs of four warps and less, what a loop of known length carries leaves registers for the loads of two iterations.
+// RUN: batch-loads,cse
+// CHECK-LABEL: @accumulated
+func.func @accumulated(%p: !tile.ptr<f32>, %init: tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">) -> tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]"> attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: scf.for
+  // CHECK-COUNT-2: tile.load
+  // CHECK: arith.addf
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %n = arith.constant 8 : i64
+  %width = arith.constant 4096 : i64
+  %last, %squares = scf.for %i = %zero to %n step %one iter_args(%sum = %init, %square = %init) -> (tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">, tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">) : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+    %more = arith.addf %sum, %x : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+    %y = arith.mulf %x, %x : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+    %most = arith.addf %square, %y : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+    scf.yield %more, %most : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">, tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+  }
+  %all = arith.addf %last, %squares : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+  func.return %all : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
+}

@@ -66,7 +66,8 @@ class BatchLoads(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in
-    CTAs of up to four warps, of which five fit into an SM then."""
+    CTAs of up to four warps, of which five fit into an SM then (three, if a loop of known
+    length carries as many registers)."""
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
     each thread."""
@@ -91,9 +92,11 @@ class BatchLoads(Pass):
         more = 2 if small and not early.stores else 1
         allowed, most = more * allowed, more * self.iterations
         words = sum(_words(load.results[0]) for load in early.loads)
-        left = allowed - sum(_words(arg) for arg in loop.body.block.args[1:])
+        carried = sum(_words(arg) for arg in loop.body.block.args[1:])
+        trips = constant_int(loop.ub)
+        left = min(allowed, (more if trips is not None else 1) * allowed - carried)
         size = sum(1 for _ in loop.body.walk())
-        count, trips = 1, constant_int(loop.ub)
+        count = 1
         while (
             2 * count <= most
             and 2 * count * words <= left
