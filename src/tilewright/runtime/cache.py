@@ -90,17 +90,7 @@ class DiskCache:
         try:
             if not self._prepare(path.parent):
                 return False
-            # tempfile would cost 5 ms of imports; these three distinguish writers as well
-            name = path.parent / f".new-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
-            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(_encode(key, blobs))
-                os.replace(name, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
+            replace_file(path, _encode(key, blobs))
         except OSError:
             return False
         if self._sweep_is_due(sum(map(len, blobs.values()))):
@@ -234,6 +224,21 @@ def _decode(key: str, data: bytes) -> dict[str, bytes] | None:
     except (ValueError, KeyError, TypeError):
         return None
     return blobs if offset == len(rest) else None
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file of which readers see the old content or the new one, never a part."""
+    # tempfile would cost 5 ms of imports; these three distinguish writers as well
+    name = path.parent / f".new-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 def disk_cache() -> DiskCache:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options
 from tilewright.errors import (
@@ -19,14 +19,17 @@ from tilewright.errors import (
     UnsupportedTarget,
     excerpt,
 )
+from tilewright.runtime.devices import (
+    Place,
+    could_be_gpu,
+    place_of,
+    reachable,
+    stream_library,
+)
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.representations import compiled_html, compiled_text
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.targets import TargetInfo
-
-if TYPE_CHECKING:
-    from tilewright.runtime.devices import Place
-
 
 #: Triton's names of stages
 _OTHER_NAMES = {"llir": "llvm", "ttir": "tile", "ttgir": "gpu"}
@@ -126,13 +129,6 @@ def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
         kind = numpy.float16 if argument.type == "fp16" else ml_dtypes.bfloat16
         return "uint", int(numpy.asarray(value, kind).view(numpy.uint16))
     return ("fp64" if argument.type == "fp64" else "fp32"), value
-
-
-def stream_library() -> str:
-    """The library whose current stream is used if no argument determines it."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    started = getattr(cuda, "is_initialized", None)
-    return "torch" if started is not None and started() else ""
 
 
 #: 32-bit registers of an SM, on every chip since 2016
@@ -373,7 +369,6 @@ class CompiledKernel:
 
     def _place(self, values: Sequence[Any]) -> Place | None:
         """The GPU to launch on, None for the CPU. Raises LaunchError for arrays that are elsewhere."""
-        from tilewright.runtime.devices import Place, could_be_gpu, place_of, reachable
         from tilewright.runtime.specialize import is_array
 
         on_cpu = not self.target.is_gpu

@@ -175,12 +175,7 @@ def _library(value: Any) -> str:
         return "torch"
     if type(value).__module__.partition(".")[0] == "cupy":
         return "cupy"
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    started = getattr(cuda, "is_initialized", None)
-    if started is not None and started():
-        return "torch"
-    return "cupy" if "cupy" in sys.modules else ""
+    return stream_library() or ("cupy" if "cupy" in sys.modules else "")
 
 
 def _reject_host_arrays(items: Sequence[tuple[str, Any]], where: str, index: int) -> None:
@@ -264,6 +259,13 @@ def _dlpack_address(value: Any) -> tuple[int, Any]:
 
 
 # ---- streams ---------------------------------------------------------------------------------------
+
+
+def stream_library() -> str:
+    """The library whose current stream is used if no argument determines it: torch once it has initialized CUDA."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    started = getattr(cuda, "is_initialized", None)
+    return "torch" if started is not None and started() else ""
 
 
 def stream_function(library: str) -> Callable[[int], int]:

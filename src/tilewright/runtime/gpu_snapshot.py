@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.errors import UnsupportedTarget
-from tilewright.runtime.compiled import stream_library
-from tilewright.runtime.devices import Place, device_of, gpu_address
+from tilewright.runtime.devices import Place, device_of, gpu_address, stream_library
 from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
 from tilewright.runtime.snapshot import MemoryRange, merged, range_to_keep

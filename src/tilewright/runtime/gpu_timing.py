@@ -16,8 +16,7 @@ from ctypes import byref, c_float
 from typing import Any
 
 from tilewright.errors import KernelFault, UnsupportedTarget
-from tilewright.runtime.compiled import stream_library
-from tilewright.runtime.devices import Place
+from tilewright.runtime.devices import Place, stream_library
 from tilewright.runtime.drivers.cuda import driver
 from tilewright.runtime.drivers.cuda_api import CudaError
 from tilewright.runtime.timing import do_bench
@@ -32,10 +31,8 @@ _HIDDEN_MS = 0.08
 
 def gpu_in_use() -> bool:
     """Whether this process has used a GPU, through a kernel of ours or through torch."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    started = getattr(cuda, "is_initialized", None)
     ours = sys.modules.get("tilewright.runtime.drivers.cuda")
-    return getattr(ours, "_driver", None) is not None or bool(started is not None and started())
+    return getattr(ours, "_driver", None) is not None or bool(stream_library())
 
 
 def gpu_timer() -> GpuTimer | None:

@@ -6,9 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import platform
-import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -26,7 +24,7 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
-from tilewright.runtime.cache import cache_root, file_lock
+from tilewright.runtime.cache import cache_root, file_lock, replace_file
 from tilewright.runtime.compiler import forms_as_asked, own_content, tool_versions
 from tilewright.runtime.descriptors import TensorDescriptor, opened
 from tilewright.runtime.devices import device_of
@@ -406,15 +404,9 @@ class TuningRecord:
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with file_lock(Path(f"{self.path}.lock"), 5):
-                self._write({**self.load(), **timings})
-
-    def _write(self, timings: Mapping[str, Any]) -> None:
-        data = {"format": _FORMAT, "identity": self.identity, "timings": dict(timings)}
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".tuning-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(data, stream, indent=1, sort_keys=True)
-            Path(name).replace(self.path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+                data = {
+                    "format": _FORMAT,
+                    "identity": self.identity,
+                    "timings": {**self.load(), **timings},
+                }
+                replace_file(self.path, json.dumps(data, indent=1, sort_keys=True).encode())
