@@ -21,10 +21,8 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 def _is_own(frame: FrameType) -> bool:
     code = frame.f_code
-    names = (
-        _PACKAGE,
-        contextlib.__file__,
-    )  # this package's `with` statements add frames of contextlib
+    # this package's `with` statements add frames of contextlib
+    names = (_PACKAGE, contextlib.__file__)
     return code.co_filename.startswith(names) or "_tw_extra" in code.co_varnames
 
 

@@ -236,9 +236,8 @@ class CudaDriver:
         ptx = artifact.asm.get("ptx", "").encode() + b"\0"
         made_for = _TARGET.search(ptx)
         if made_for is not None and int(made_for[1]) // 10 != device.capability[0]:
-            return self._load_image(
-                ptx
-            )  # machine code is for chips of one generation, PTX for later ones
+            # machine code is for chips of one generation, PTX for later ones
+            return self._load_image(ptx)
         try:
             return self._load_image(artifact.object_code)
         except CudaError as error:

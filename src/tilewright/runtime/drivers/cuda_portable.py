@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import operator
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.backends.base import TensorMap
 from tilewright.runtime.drivers.argument_guards import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
+from tilewright.runtime.drivers.portable import slot_bits
 from tilewright.runtime.native import cuda as host
 from tilewright.runtime.native.python import BAD_GRID
 from tilewright.runtime.native.tensor_maps import (
@@ -46,7 +45,9 @@ def portable_launcher(
         if not all_hold(conditions, values):
             return OTHER_CASE
         pairs = [(k, v) for k, v in zip(kinds, values, strict=True) if k != "skip"]
-        slots = (ctypes.c_uint64 * (len(pairs) + 1))(*[_bits(k, v) for k, v in pairs], record.fault)
+        slots = (ctypes.c_uint64 * (len(pairs) + 1))(
+            *[slot_bits(k, v) for k, v in pairs], record.fault
+        )
         base = ctypes.addressof(slots)
         places = [v if k == "blob" else base + 8 * i for i, (k, v) in enumerate(pairs)]
         if not x * y * z:
@@ -96,13 +97,3 @@ def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int)
     kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.swizzle_bytes]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
     return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, L2_PROMOTION, 0)
-
-
-def _bits(kind: str, value: Any) -> int:
-    """The 64 bits of an argument slot."""
-    if kind == "fp32":
-        return struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
-    if kind == "fp64":
-        return struct.unpack("<Q", struct.pack("<d", value))[0]
-    number = int(value) if kind == "bool" else operator.index(value)
-    return number & (1 << 64) - 1

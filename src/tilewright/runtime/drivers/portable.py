@@ -8,6 +8,7 @@ launch between two programs.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import struct
 import threading
@@ -80,9 +81,9 @@ class PortableDriver:
                 if kind == "numpy_written" and not value.flags.writeable:
                     return READ_ONLY
                 if kind != "skip":
-                    slots.append(_slot(kind, value))
+                    slots.append(slot_bits(kind, value))
             words = (*slots, *grid, *(1,) * (3 - len(grid)))
-            packed = (ctypes.c_uint64 * len(words))(*(w & (1 << 64) - 1 for w in words))
+            packed = (ctypes.c_uint64 * len(words))(*words)
             threads = 1 if total <= inline else max(1, min(self.threads, total // grain))
             step = max(1, int(_UNINTERRUPTED_NS / plan.program_cost)) if plan.program_cost else 1
             return self._run(entry, packed, total, threads, plan.scratch_bytes, step)
@@ -137,16 +138,11 @@ def _plain(kind: str, value: Any) -> Any:
     return value.ctypes.data if kind in ("numpy", "numpy_written") else value
 
 
-def _slot(kind: str, value: Any) -> int:
-    """The 64 bits of an argument slot."""
-    value = _plain(kind, value)
+def slot_bits(kind: str, value: Any) -> int:
+    """The 64 bits of an argument slot. A float beyond the range of fp32 is infinity, as in native code."""
     if kind == "fp32":
-        return struct.unpack("<I", struct.pack("<f", _to_single(value)))[0]
+        return struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
     if kind == "fp64":
         return struct.unpack("<Q", struct.pack("<d", value))[0]
-    return int(value)
-
-
-def _to_single(value: float) -> float:
-    """`value` rounded to fp32; beyond its range infinity, as native code does."""
-    return ctypes.c_float(value).value
+    number = int(value) if kind == "bool" else operator.index(_plain(kind, value))
+    return number & (1 << 64) - 1
