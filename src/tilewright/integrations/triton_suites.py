@@ -91,9 +91,8 @@ def is_sm12x() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith(
-        ("is_hip", "is_xpu", "is_blackwell_", "is_rubin")
-    ):  # other makers', later chips
+    # other makers', later chips
+    if name.startswith(("is_hip", "is_xpu", "is_blackwell_", "is_rubin")):
         return lambda: False
     if name == "requires_tma":
         import pytest

@@ -285,9 +285,8 @@ class Content:
         head = f"{head} {self._attributes(value)}"
         arguments, state, listed, mapped = (*reduced[1:5], None, None, None)[:4]
         arguments = arguments or ()
-        if _pickles_by_default(
-            type(value)
-        ):  # state is in attributes, except that of a built-in base
+        # state is in attributes, except that of a built-in base
+        if _pickles_by_default(type(value)):
             parts = [self.text(arguments[1:])]
         else:
             parts = [self.text((arguments, state))]
@@ -367,9 +366,8 @@ class Content:
         self.texts.append(self._named("module", module.__name__, ""))
         inside = vars(module)
         read = sorted(name for name in names if name in inside)
-        if is_by_name(
-            module.__name__
-        ):  # constants of a build (`torch.version.hip`); the rest by name
+        # constants of a build (`torch.version.hip`); the rest by name
+        if is_by_name(module.__name__):
             read = [
                 n
                 for n in read

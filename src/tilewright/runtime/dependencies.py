@@ -234,10 +234,8 @@ def constant_digest(value: Any) -> str | None:
     if found.private:
         return None
     digest = found.digest
-    key, pop = (
-        id(value),
-        _constants.pop,
-    )  # bound here: a module may be torn down before its objects
+    # bound here: a module may be torn down before its objects
+    key, pop = id(value), _constants.pop
     try:
         reference = weakref.ref(value, lambda _: pop(key, None) and None)
     except TypeError:

@@ -254,9 +254,8 @@ class FastPathSource:
         """`lines` after the destructuring of arguments; a missing address or another rank takes the slow path."""
         faults = ["TypeError", "ValueError"] if self._unpacked else []
         if any(".data_ptr()" in line for line in self._setup):
-            faults.append(
-                "RuntimeError"
-            )  # raised by torch for tensors without storage: the slow path reports it
+            # raised by torch for tensors without storage: the slow path reports it
+            faults.append("RuntimeError")
         setup = [*self._unpacked, *self._setup]
         if not faults:
             return [*setup, *lines]

@@ -227,12 +227,8 @@ class JITFunction(KernelFunction, KernelInterface):
         """Compile again at the next launch."""
         self.forget_dependencies()
         self._launcher = self._run = None
-        for name in (
-            "run",
-            "warmup",
-            "compile",
-            "preload",
-        ):  # cached attributes bound to the old launcher
+        # cached attributes bound to the old launcher
+        for name in ("run", "warmup", "compile", "preload"):
             self.__dict__.pop(name, None)
 
     def parse(self) -> Any:

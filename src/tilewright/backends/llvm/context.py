@@ -61,9 +61,8 @@ class SharingBuilder(ir.IRBuilder):
             self._made, self._made_in = {}, block
         key = (make, *map(_identity, arguments))
         found = self._made.get(key)
-        if found is None or self._anchor != len(
-            block.instructions
-        ):  # the earlier result may be after the insertion point
+        # the earlier result may be after the insertion point
+        if found is None or self._anchor != len(block.instructions):
             found = self._made[key] = make(self, *arguments)
         return found
 

@@ -91,9 +91,8 @@ def _clamped(
     inside = affine.settle(form, True)
     offset, terms = inside.offset, dict(inside.terms[dim])
     (atom, factor), *more = terms.items()
-    if (
-        isinstance(atom, Clamped) and not more
-    ):  # merge nested clamps: the inner form with all limits
+    # merge nested clamps: the inner form with all limits
+    if isinstance(atom, Clamped) and not more:
         offset, limits = offset + atom.offset * factor, [*limits, *atom.limits]
         terms = {a: c * factor for a, c in atom.terms}
     if any(isinstance(atom, Clamped | Entries) for atom in terms):

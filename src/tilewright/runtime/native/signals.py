@@ -262,9 +262,8 @@ def stopped(job: Job, record: Record) -> ptr:
     if job.fault_pc != 0:
         offset = job.fault_pc - i64(record.kernel)
         return Py_BuildValue("(LLL)", job.fault_signal, offset, job.fault_address)
-    if (
-        PyErr_CheckSignals() == 0
-    ):  # the user's handler returned; the kernel was stopped all the same
+    # the user's handler returned; the kernel was stopped all the same
+    if PyErr_CheckSignals() == 0:
         kinds: Pointers = PyExc_KeyboardInterrupt
         PyErr_SetNone(kinds[0])
     return None
