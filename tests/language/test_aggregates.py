@@ -108,6 +108,26 @@ def test_constructors_and_inheritance(engine):
     np.testing.assert_array_equal(out, expected)
 
 
+@tw.jit
+def first_window(x_ptr, n, SIZE: tl.constexpr):
+    if tl.load(x_ptr) > n:
+        return Window(n, SIZE)
+    return Window(n + 1, SIZE)
+
+
+@tw.jit
+def returned_window_kernel(x_ptr, out_ptr, n):
+    window = first_window(x_ptr, n, 4)
+    tl.store(out_ptr + tl.arange(0, 4), window.lanes())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_of_several_returned_aggregates_is_not_constructed_again(engine):
+    x = np.array([1, 9, 9, 9], np.int32)
+    _, out = run(engine, returned_window_kernel, (1,), x, np.zeros(4, np.int32), 5)
+    np.testing.assert_array_equal(out, [12, 15, 18, 21])
+
+
 @tw.aggregate
 class Pair:
     a: tl.tensor

@@ -18,7 +18,7 @@ from tilewright.debug.context import EagerContext, active_checks
 from tilewright.debug.python_names import constant, python_names
 from tilewright.debug.rewrite import HELPERS, kernel_code
 from tilewright.debug.stepping import hide_own_frames
-from tilewright.dtypes import constexpr
+from tilewright.dtypes import constexpr, like
 from tilewright.errors import KernelTypeError, TilewrightError
 from tilewright.interpreter.memory import Memory
 from tilewright.interpreter.undefined import unwritten_flags
@@ -89,7 +89,7 @@ class EagerRun:
             ]
             if isinstance(value, TensorDescriptor):
                 return self.semantics.make_tensor_descriptor(*items)
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            return like(value, items)
         self.semantics.check_supported(kind, f"parameter '{name}': the type")
         if kind.is_ptr():
             written = unwritten_flags(value) if self.memory.checks.unwritten else None

@@ -19,7 +19,8 @@ from typing import Any, cast
 
 from tilewright.debug.joins import as_join, joined_names, joins_results, place_joins
 from tilewright.debug.python_names import check_unused_results
-from tilewright.dtypes import unwrap_constexpr
+from tilewright.dtypes import constexpr, like, unwrap_constexpr
+from tilewright.language.aggregates import Aggregate
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.liveness import (
@@ -375,8 +376,10 @@ def _result(value: Any, exits: list[Any]) -> Any:
     if not exits:
         return value
     if isinstance(value, tuple):
-        items = [_result(item, exits) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        kinds = value._annotations.values() if isinstance(value, Aggregate) else [None] * len(value)
+        fields = zip(kinds, value, strict=True)
+        items = [item if kind is constexpr else _result(item, exits) for kind, item in fields]
+        return like(value, items)
     return _carried(value)
 
 
