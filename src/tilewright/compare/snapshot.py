@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilewright.dtypes import like
+
 
 def tensors_in(value: Any) -> Iterator[Any]:
     """The torch tensors in arguments: themselves, below descriptors and wrappers, in tuples and mappings."""
@@ -49,10 +51,9 @@ class Copier:
             return self._holder(value)
         if isinstance(value, dict):
             return {name: self(item) for name, item in value.items()}
-        if isinstance(value, tuple):
-            items = [self(item) for item in value]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        return [self(item) for item in value] if isinstance(value, list) else value
+        if isinstance(value, tuple | list):
+            return like(value, [self(item) for item in value])
+        return value
 
     def tensor(self, tensor: Any) -> Any:
         """A copy of all of a tensor's storage, seen as the tensor sees it."""

@@ -20,10 +20,10 @@ from typing import Any
 from tilewright import config
 from tilewright.compare.program import run_program
 from tilewright.compare.record import Launch, Recorder, recording
-from tilewright.compare.replay import Replay, Row, row_of
+from tilewright.compare.replay import Replay, Row, row_of, synchronize
 from tilewright.compare.translate import Translator
 from tilewright.errors import LaunchError
-from tilewright.language.target_info import GPUTarget
+from tilewright.integrations.triton_driver import ActiveDriver
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,8 @@ def _gpu_name() -> str:
 
 def _context_lost(launch: Launch) -> bool:
     """Whether a fault of a kernel has made the GPU unusable for this process."""
-    if launch.device is None or launch.device.type != "cuda":
-        return False
-    import torch
-
     try:
-        torch.cuda.synchronize()
+        synchronize(launch.device)
     except RuntimeError:
         return True
     return False
@@ -183,19 +179,8 @@ def _as_gpu_program() -> contextlib.AbstractContextManager[Any]:
     return cuda_on_cpu()
 
 
-class _CpuDriver:
+class _CpuDriver(ActiveDriver):
     """Triton's driver interface as far as programs ask for it when kernels are interpreted."""
-
-    def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device("cpu")
-
-    def get_current_target(self) -> Any:
-        return GPUTarget("cpu", "cpu", 1)
-
-    def get_current_device(self) -> int:
-        return 0
 
     def get_benchmarker(self) -> Any:
         """Configurations are not timed in an interpreter: the first wins."""
