@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
@@ -79,36 +79,34 @@ class ControlFlow(BuilderState):
 
         Both start from the present environment. Afterwards each of `names` holds the joined value.
         """
+        blocks = [Block(), Block()]
+        joined = self.branches((then, otherwise), blocks, names)
+        results = iter(self._close_if(condition, blocks, list(joined.values())))
+        self.bind_joined(joined, lambda value: rebuild(self, value.template, results))
+
+    def branches(
+        self, branches: Sequence[Callable[[], Any]], blocks: list[Block], names: Iterable[str]
+    ) -> dict[str, Any]:
+        """Compile two branches into `blocks`, both from the present environment; returns the joined values of those
+        `names` that they change."""
         frame = self.frame
-        before, node = frame.env, frame.node
-        blocks, ends = [], []
-        for branch in (then, otherwise):
-            block = Block()
+        before, node, ends = frame.env, frame.node, []
+        for branch, block in zip(branches, blocks, strict=True):
             frame.env, frame.stopped, frame.node = dict(before), False, node
             with self.builder.block(block):
                 branch()
-            blocks.append(block)
             ends.append(frame.env)
         frame.env, frame.stopped, frame.node = dict(before), False, node
-        joined = [
-            (name, self._join(name, ends, blocks))
-            for name in names
-            if not _both_unchanged(name, ends, before)
-        ]
-        results = self._close_if(condition, blocks, [j for _, j in joined])
-        for name, value in joined:
-            if isinstance(value, Joined):
-                count = len(value.types)
-                frame.env[name] = rebuild(self, value.template, iter(results[:count]))
-                results = results[count:]
-            elif value is _MISSING:
-                frame.env.pop(name, None)
-            else:
-                frame.env[name] = value
+        changed = [name for name in names if not _both_unchanged(name, ends, before)]
+        return {name: self._join(name, ends, blocks) for name in changed}
 
-    def is_missing(self, value: Any) -> bool:
-        """Whether a joined value says that neither side has one."""
-        return value is _MISSING
+    def bind_joined(self, joined: dict[str, Any], chosen: Callable[[Joined], Any]) -> None:
+        """Bind names to their joined values; `chosen` makes one value of those of both branches."""
+        for name, value in joined.items():
+            if value is _MISSING:
+                self.frame.env.pop(name, None)
+            else:
+                self.frame.env[name] = chosen(value) if isinstance(value, Joined) else value
 
     def _join(self, name: str, ends: list[dict[str, Any]], blocks: list[Block]) -> Any:
         """The joined value of `name`: a compile-time value, an `Undefined`, or a `Joined`."""

@@ -59,38 +59,14 @@ class Lanes(ControlFlow):
         otherwise: Callable[[], Any],
         names: Iterable[str],
     ) -> None:
-        if isinstance(condition.type, TensorType):
-            self._both_sides(condition, then, otherwise, names)
-        else:
+        """With a condition per lane, compute both branches, one after the other; each of `names` is chosen
+        element-wise."""
+        if not isinstance(condition.type, TensorType):
             super().emit_if(condition, then, otherwise, names)
-
-    def _both_sides(
-        self,
-        condition: SSAValue,
-        then: Callable[[], Any],
-        otherwise: Callable[[], Any],
-        names: Iterable[str],
-    ) -> None:
-        """Compute both branches, one after the other; each of `names` is chosen element-wise."""
-        frame = self.frame
-        before, node, ends = frame.env, frame.node, []
-        for branch in (then, otherwise):
-            frame.env, frame.stopped, frame.node = dict(before), False, node
-            branch()
-            ends.append(frame.env)
-        frame.env, frame.stopped, frame.node = dict(before), False, node
+            return
         block = self.builder.current
-        for name in names:
-            old = before.get(name)
-            if name in before and all(end.get(name) is old for end in ends):
-                continue
-            value = self._join(name, ends, [block, block])
-            if isinstance(value, Joined):
-                value = self._chosen(condition, value)
-            if self.is_missing(value):
-                frame.env.pop(name, None)
-            else:
-                frame.env[name] = value
+        joined = self.branches((then, otherwise), [block, block], names)
+        self.bind_joined(joined, lambda value: self._chosen(condition, value))
 
     def _chosen(self, condition: SSAValue, joined: Joined) -> Any:
         picked = []
