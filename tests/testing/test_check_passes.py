@@ -1,5 +1,7 @@
 """`check_passes` passes right compilers and names the step that is wrong."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,23 @@ def test_a_right_compiler():
     assert names[-1] == "machine code" and "vectorize" in names
     assert sum(step.changed for step in steps) > 4
     assert not out.any()
+
+
+class Arrays(NamedTuple):
+    x: Any
+    out: Any
+
+
+@tw.jit
+def double(arrays):
+    i = tl.arange(0, 16)
+    tl.store(arrays.out + i, tl.load(arrays.x + i) * 2)
+
+
+def test_named_tuples():
+    found = Arrays(np.arange(16.0), np.zeros(16))
+    assert check_passes(double, (1,), found)[-1].name == "machine code"
+    assert not found.out.any()
 
 
 def test_torch():

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.backends import registry
 from tilewright.backends.base import Options
+from tilewright.dtypes import like
 from tilewright.errors import InternalError, LaunchError, SourceLocation
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.grids import grid_extents
@@ -107,7 +108,7 @@ def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy(order="K")
     if isinstance(value, tuple):
-        return type(value)(map(_copied, value))
+        return like(value, [_copied(item) for item in value])
     return value.clone() if hasattr(value, "clone") else value
 
 
