@@ -8,7 +8,7 @@ from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.errors import KernelTypeError
+from tilewright.errors import CompilationError, KernelTypeError
 
 
 def scaled_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
@@ -42,6 +42,22 @@ def test_extents_are_positive():
 
     with pytest.raises(KernelTypeError, match="extent 0 of shape"):
         empty[(1,)](np.ones(1, np.float32))
+
+
+def test_networks_need_powers_of_two():
+    """A network for the next smaller power of two leaves such rows in disorder."""
+
+    @tw.jit(any_extents=True)
+    def in_order(x, N: tl.constexpr):
+        at = tl.arange(0, 4)[:, None] * N + tl.arange(0, N)[None, :]
+        tl.store(x + at, tl.sort(tl.load(x + at)))
+
+    x = np.random.default_rng(0).random((4, 8), np.float32)
+    expected = np.sort(x)
+    in_order[(1,)](x, 8)
+    assert (x == expected).all()
+    with pytest.raises(CompilationError, match="extent 6, which is not a power of two"):
+        in_order[(1,)](x, 6)
 
 
 def test_the_option_is_part_of_the_key():

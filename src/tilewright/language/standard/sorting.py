@@ -61,6 +61,10 @@ def bitonic_merge(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = F
         dim is None or dim == len(x.shape) - 1 or dim == -1, "only the last dimension is merged"
     )
     extent: tl.constexpr = x.shape[-1]
+    tl.static_assert(
+        extent & (extent - 1) == 0,
+        f"the last dimension has extent {extent}, which is not a power of two",
+    )
     log_extent: tl.constexpr = extent.bit_length() - 1
     return _merge(x, extent, log_extent, descending)
 
@@ -72,6 +76,10 @@ def sort(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> 
         dim is None or dim == len(x.shape) - 1 or dim == -1, "only the last dimension is sorted"
     )
     extent: tl.constexpr = x.shape[-1]
+    tl.static_assert(
+        extent & (extent - 1) == 0,
+        f"the last dimension has extent {extent}, which is not a power of two",
+    )
     log_extent: tl.constexpr = extent.bit_length() - 1
     for log_block in tl.static_range(1, log_extent + 1):
         x = _merge(x, extent, log_block, descending)
