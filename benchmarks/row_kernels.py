@@ -50,6 +50,7 @@ VARIANTS: dict[str, str] = {
     "16 CTAs": _PASS + "{max-portable-ctas=16}",
     "8K words, 16 CTAs": _PASS + "{words-per-cta=8192 max-portable-ctas=16}",
     "not again": "rematerialize-across-reductions",
+    "no prefetch": "prefetch-next-programs",
 }
 Call = Callable[[], Any]
 

@@ -24,8 +24,11 @@ def number(value):
     return int(bits_of(value.reshape(1))[0]) if isinstance(value, np.floating) else int(value)
 
 
-def run_ptx(artifact, arguments, grid, chance=None, reached=()):
-    """Copies of the arrays among `arguments` and `reached` (through `Addresses`), as a launch leaves them. Raises Fault."""
+def run_ptx(artifact, arguments, grid, chance=None, reached=(), prefetched=None):
+    """Copies of the arrays among `arguments` and `reached` (through `Addresses`), as a launch leaves them. Raises Fault.
+
+    `prefetched`: a list that gets (program, first byte, bytes) of prefetches into L2, from the first array's start on.
+    """
     plan, ptx = artifact.plan, artifact.asm["ptx"]
     arrays = [a for a in (*arguments, *reached) if isinstance(a, np.ndarray | Addresses)]
     found = re.findall(r"^\.global .*\.b8 (\w+)\[(\d+)\];", ptx, re.MULTILINE)
@@ -48,6 +51,8 @@ def run_ptx(artifact, arguments, grid, chance=None, reached=()):
                     machine.registers[name] = np.full(machine.threads, place, np.uint64)
                 machine.run()
                 _places_are_free(memory, len(arrays), list(variables.values()))
+    if prefetched is not None:
+        prefetched += [(p, start - places[0], size) for p, start, size in memory.prefetched]
     return [memory.take(i, arrays) for i in range(len(arrays))]
 
 

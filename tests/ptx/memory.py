@@ -27,6 +27,8 @@ class Global:
             self.inside[start : start + array.nbytes] = True
         self.maps = {}
         """Address -> tensor map that a program has made."""
+        self.prefetched = []
+        """(program, address, bytes) of prefetches into L2."""
         self.block(None)
 
     def block(self, clocks):
@@ -53,6 +55,14 @@ class Global:
         if (cells < 0).any() or (cells >= len(self.bytes)).any() or not self.inside[cells].all():
             raise Fault("a global access outside of all arrays")
         return cells
+
+    def granules(self, addresses, size):
+        """Check that some byte of each `size` bytes is in an array."""
+        cells = (addresses.astype(np.int64) - GLOBAL)[:, None] + np.arange(size)
+        if (cells < 0).any() or (cells >= len(self.bytes)).any():
+            raise Fault("a prefetch outside of all arrays")
+        if not self.inside[cells].any(axis=1).all():
+            raise Fault("a prefetch outside of all arrays")
 
     def read(self, addresses, size, threads, atomic=False):
         cells = self.at(addresses, size)

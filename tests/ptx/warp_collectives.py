@@ -441,6 +441,9 @@ class Together:
 
     def _bulk(self, op, mask):
         m, rest = self.machine, op.mods[2:]
+        if rest[0] == "prefetch":
+            self._prefetch_bulk(op, mask)
+            return
         if rest[0] == "commit_group":
             for store in self.stores:
                 store.group += bool(mask[store.thread])
@@ -650,7 +653,18 @@ class Together:
                 raise Fault("a CTA may end while others are at its memory")
 
     def prefetch(self, op, mask, _place):
-        pass
+        """Of tensor maps, which are always at hand here."""
+
+    def _prefetch_bulk(self, op, mask):
+        """What programs prefetch is in an array, as what they load is."""
+        m = self.machine
+        starts, sizes = m.address(op.operands[0])[mask], m.read(op.operands[1])[mask]
+        for start, size in zip(starts.astype(int), sizes.astype(int), strict=True):
+            if start % 16 or size % 16 or size <= 0:
+                raise Fault(f"a prefetch of {size} bytes at {start:#x}")
+            ends = np.arange(start, start + size, 16).astype(np.uint64)
+            m.memory.granules(ends, 16)
+            m.memory.prefetched.append((int(m.special["%clusterid.x"][0]), start, size))
 
     def griddepcontrol(self, op, mask, _place):
         if op.mods[0] == "wait":
@@ -659,7 +673,8 @@ class Together:
     def tensormap(self, op, mask, _place):
         self.maps.do(op, mask)
 
-    setmaxnreg = prefetch  # registers have no number here
+    def setmaxnreg(self, op, mask, _place):
+        """Registers have no number here."""
 
 
 OF_ALL = frozenset(

@@ -201,6 +201,21 @@ class AsyncCopyOp(SegmentedOp):
 
 
 @operation
+class PrefetchOp(Op):
+    """Begin to fetch the first `count` elements from `base` on into the L2 cache, if `pred`.
+
+    `count` is `extent` at most, and may be negative. A hint: no value depends on it. The elements are in an array.
+    """
+
+    name = "gpu.prefetch"
+    base = operand_def(tile.PtrType)
+    count = operand_def(i64)
+    pred = operand_def(i1)
+    extent = prop_def(IntegerAttr)
+    assembly_format = "$base `,` $count `of` $extent `if` $pred attr-dict `:` type($base)"
+
+
+@operation
 class AsyncCommitGroupOp(Op):
     """Close a commit group (it may be empty)."""
 
@@ -411,7 +426,8 @@ class WgmmaWaitOp(Op):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, AsyncCommitGroupOp,
+        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, PrefetchOp,
+        AsyncCommitGroupOp,
         AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
         MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,
         TmaStoreOp, TmaStoreWaitOp, EncodeTensorMapOp, ProxyFenceOp,

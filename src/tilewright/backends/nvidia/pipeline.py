@@ -60,6 +60,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
+    from tilewright.passes.gpu.prefetch_next_programs import PrefetchNextPrograms
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
     from tilewright.passes.gpu.set_eviction_policies import SetEvictionPolicies
@@ -92,5 +93,6 @@ def layout_passes() -> tuple[Pass, ...]:
         Cse(),  # before widths are chosen: equal addresses become one value
         VectorizeAccesses(),  # late: facts about accesses are final
         Unroll(),  # last: earlier passes look at loops
+        PrefetchNextPrograms(),  # after the last pass that moves loads or looks at their addresses
         OrderInstructions(),  # last: keeps few loaded values alive in front of reductions
     )

@@ -41,6 +41,7 @@ _NO_EXCHANGE = (
     tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.YieldOp, tile.ProgramIdOp, tile.NumProgramsOp,
     tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp, tile.AssumeOp, tile.ClaimOp,
     arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp,
+    gpu.PrefetchOp,
 )  # fmt: skip
 """Operations that do not use shared memory, in addition to element-wise operations."""
 

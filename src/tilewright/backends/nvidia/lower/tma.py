@@ -66,15 +66,20 @@ def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
 
 
 def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
-    """One lane of the first warp; `elect.sync` tells the assembler that it is one."""
-    b = gen.builder
-    text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
-    lane = gen.emit_convergent_asm(text, "=r", I32, [])
+    """One lane of the first warp."""
+    b, lane = gen.builder, elected(gen)
     if gen.role == "producer":
-        gen.bind(op.result, [b.icmp_unsigned("!=", lane, ir.Constant(I32, 0))])
+        gen.bind(op.result, [lane])
         return
     first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
-    gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
+    gen.bind(op.result, [b.and_(first, lane)])
+
+
+def elected(gen: KernelCodegen) -> Value:
+    """i1: this is the one lane of the warp that `elect.sync` has chosen; the assembler knows that it is one."""
+    text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
+    lane = gen.emit_convergent_asm(text, "=r", I32, [])
+    return gen.builder.icmp_unsigned("!=", lane, ir.Constant(I32, 0))
 
 
 def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
