@@ -80,7 +80,7 @@ def waits(artifact):
 
 
 def test_products_are_in_flight_together(artifact):
-    assert sorted(int(w[1]) for w in waits(artifact)) == [0, 1, 1, 1]
+    assert sorted(int(w[1]) for w in waits(artifact)) == [0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("kernel", "held"), [(gradients, [8, 0]), (projections, [0, 32])])
@@ -95,13 +95,13 @@ def test_operands_of_dots_that_are_in_flight_together(monkeypatch, kernel, held)
 
 
 def test_waits_come_late_where_no_order_has_registers_to_spare(monkeypatch):
-    """In the order of the source: `dp` is issued while `dv` is in flight."""
+    """In the order of the source: `dp` is issued while `dv` is in flight, and `s` while `dk` of the last iteration is."""
     monkeypatch.setattr(overlap, "_OTHER_REGISTERS", 255)
     artifact = compiled()
     steps = re.findall(r"wgmma\.(commit|wait)_group", artifact.asm["ptx"])
-    assert (
-        " ".join(steps) == "wait commit commit wait commit wait commit"
-    )  # the first is that of `s`
+    loop, top = steps[:5], steps[5:]  # the loop begins behind the rest of its body
+    assert " ".join(loop) == "wait commit commit wait commit"  # the first is that of `s`
+    assert " ".join(top) == "commit wait wait"  # of `s` for `dk`, and after the loop
     check_results(artifact, 4)
 
 
@@ -121,10 +121,10 @@ def check_results(artifact, steps):
 
 
 def test_every_wait_is_needed(artifact):
-    """But the third: the fourth, right behind it, covers its product, too."""
+    """But the third: the fourth, of the next iteration, covers its product, too."""
     ptx, given = artifact.asm["ptx"], arguments(4)
-    first, second, _, last = waits(artifact)
-    for wait in (first, second, last):
+    first, second, _, fourth, last = waits(artifact)
+    for wait in (first, second, fourth, last):
         weaker = f"wgmma.wait_group.sync.aligned {int(wait[1]) + 1};"
         without = ptx[: wait.start()] + weaker + ptx[wait.end() :]
         with pytest.raises(Fault):

@@ -76,7 +76,11 @@ from tilewright.passes.gpu.analysis.registers import PARTITIONS
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
-from tilewright.passes.gpu.scheduling.overlap import overlap_dots, plan_overlap
+from tilewright.passes.gpu.scheduling.overlap import (
+    leave_last_in_flight,
+    overlap_dots,
+    plan_overlap,
+)
 from tilewright.passes.gpu.scheduling.ring import compare, constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
@@ -187,6 +191,8 @@ class Pipeliner:
             self.stages -= 1
         self.late = False
         """Whether copies follow the MMA, which then costs no stage."""
+        self.position: int | None = None
+        """Of several dots, the result of that whose MMA an iteration leaves in flight."""
         self.function, self.options, self.target = function, options, target
 
     @staticmethod
@@ -348,11 +354,13 @@ class Pipeliner:
             self._next_turned(turned, end),
             *self._next_stages(put_arg, take_arg, phase, end),
         ]
-        self._replace_loop(inits)
         if pattern.several or (pattern.last_barrier is None and self.lag == 0):
             remove_redundant_barriers(body, self.barrier)
         if self.dots:
             overlap_dots(body, self.dots, self.barrier)
+            if self.transport.phases and self.options.mma_in_flight:
+                self.position = leave_last_in_flight(body, self.barrier)
+        self._replace_loop(inits)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
         """Stages that MMAs read, and those of tiles transposed before them."""
@@ -427,7 +435,7 @@ class Pipeliner:
             location=loop.location,
         )
         results: list[SSAValue] = [*new.results[: len(loop.results)], *new.results[-2:]]
-        if self.lag:
+        if self.lag or self.position is not None:
             results = self._waited(new, results)
         else:
             insert_before(new, loop)
@@ -440,7 +448,8 @@ class Pipeliner:
         If accumulators that no MMA has written reached the wait, ptxas would take their initialization for a part of the MMAs, and
         serialize those.
         """
-        loop, position = self.loop, self._sum_position(new)
+        loop = self.loop
+        position = self._sum_position(new) if self.position is None else self.position
         runs = self._runs(loop.lb, loop)
         wait = gpu.WgmmaWaitOp.create(
             operands=[results[position]],

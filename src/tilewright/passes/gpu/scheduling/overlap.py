@@ -10,7 +10,8 @@ iteration are then issued together, and each result is waited for at its first u
     dp = do v; wait dp                   wait dp (one in flight); ds = p dp
     dk = ds q + dk; wait dk              dk = ds q + dk; wait dv, dk
 
-Ensures: every MMA of an iteration has completed at its end, as before.
+The last MMA may stay in flight at the end of an iteration if its result is only added to in the next one, whose first
+MMA is then issued before it is waited for. Ensures: all other MMAs have completed at the end of their iteration.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import following, preceding
 from tilewright.passes.analysis.edit import (
     backward_slice,
     block_of,
+    end_of,
+    erase,
     insert_before,
     outermost_in,
     position_of,
@@ -40,6 +44,7 @@ _OTHER_REGISTERS = 40
 """Registers per thread for addresses, counters, temporaries and operands of MMAs in flight, in addition to the schedule's
 estimate. The backward pass of attention with heads of 64 elements leaves 44 beside independent dots: it spills as much
 as in the order of the source, outside of its loops, and is 4 % faster on an H200."""
+_FEWEST_DOTS = 2
 _MOST_CTAS = 16
 """CTAs per SM beyond which latency is hidden anyway."""
 
@@ -90,9 +95,7 @@ def overlap_dots(body: Block, order: list[Operation], kept: Operation) -> None:
     """Issue the MMAs of a pipelined body in this order, and wait for each at the first use of its result. Does nothing
     if there are other barriers than `kept`, after which the next copies are issued."""
     waits = [op for op in body.ops if isinstance(op, gpu.WgmmaWaitOp)]
-    if any(isinstance(op, gpu.BarrierOp) and op is not kept for op in body.ops):
-        return
-    if any(wait.acc.owner not in order for wait in waits):
+    if not _barriers_are(body, kept) or any(wait.acc.owner not in order for wait in waits):
         return
     for first, dot in pairwise(order):
         if not _is_before(first, dot):
@@ -105,6 +108,72 @@ def overlap_dots(body: Block, order: list[Operation], kept: Operation) -> None:
                 if anchor is not None:
                     insert_before(op, anchor)
     _wait_late(body, waits)
+
+
+def leave_last_in_flight(body: Block, kept: Operation) -> int | None:
+    """Let the last MMA of an iteration run while the next one issues its first, if only the next one adds to its result.
+    Returns the position of that result among those of the loop; None where every MMA stays complete at the end.
+
+    The next copies, after the barrier `kept`, overwrite what it reads: it is waited for before that, with the first MMA
+    in flight. The other MMAs follow the copies, so that their accumulators may have the registers of its operand.
+    """
+    dots = [op for op in body.ops if isinstance(op, gpu.WgmmaOp)]
+    copies = next((op for op in following(kept) if _issues_copies(op)), None)
+    first, last = dots[0], dots[-1]
+    begun, done = _only_wait(first), _only_wait(last)
+    if copies is None or begun is None or done is None or len(dots) < _FEWEST_DOTS:
+        return None
+    if (
+        first not in preceding(kept)
+        or begun not in following(kept)
+        or not _barriers_are(body, kept)
+    ):
+        return None
+    position = _carried_position(last, done)
+    moved = [dot for dot in dots[1:] if dot in preceding(kept)]
+    users = [use.operation for dot in moved for use in dot.result.uses]
+    if position is None or any(user not in following(copies) for user in users):
+        return None
+    done.result.replace_all_uses_with(last.result)
+    erase(done)
+    held = gpu.WgmmaWaitOp.create(
+        operands=[first.result],
+        properties={"pending": IntegerAttr(1, i32)},
+        result_types=[first.result.type],
+        location=first.location,
+    )
+    begun.operands[0] = held.result
+    for dot in reversed(moved):
+        dot.detach()
+        body.insert_op_after(dot, copies)
+    body.insert_op_after(held, first)
+    return position
+
+
+def _only_wait(dot: gpu.WgmmaOp) -> gpu.WgmmaWaitOp | None:
+    """Return the wait for an MMA if nothing else uses its result."""
+    users = [use.operation for use in dot.result.uses]
+    wait = users[0] if len(users) == 1 else None
+    return wait if isinstance(wait, gpu.WgmmaWaitOp) else None
+
+
+def _carried_position(dot: gpu.WgmmaOp, wait: gpu.WgmmaWaitOp) -> int | None:
+    """Return the position of a result that the loop carries to the same MMA of the next iteration, and nowhere else."""
+    end = end_of(block_of(dot))
+    uses = list(wait.result.uses)
+    if len(uses) != 1 or uses[0].operation is not end:
+        return None
+    carried = block_of(dot).args[uses[0].index + 1]
+    return uses[0].index if dot.acc is carried and len(list(carried.uses)) == 1 else None
+
+
+def _barriers_are(body: Block, kept: Operation) -> bool:
+    """Return whether `kept` is the only barrier of a body."""
+    return not any(isinstance(op, gpu.BarrierOp) and op is not kept for op in body.ops)
+
+
+def _issues_copies(op: Operation) -> bool:
+    return any(isinstance(o, gpu.TmaLoadOp) for region in op.regions for o in region.walk())
 
 
 def _is_before(first: Operation, second: Operation) -> bool:
