@@ -82,6 +82,30 @@ def test_values_and_operations_are_hashed_by_identity(module):
     assert type(one.results[:1]) is type(one.results)
 
 
+def test_operands_are_a_tuple_whose_elements_can_be_assigned(module):
+    product = next(op for op in module.walk() if isinstance(op, arith.MuliOp))
+    before = product.operands
+    assert isinstance(before, tuple) and product.operands is before
+    total = next(op for op in module.walk() if isinstance(op, arith.AddiOp))
+    product.operands[1] = total.result
+    assert [*product.operands] == [before[0], total.result] and before[1] is before[0]
+    assert [(use.operation, use.index) for use in total.result.uses] == [(product, 1)]
+    assert (product, 1) not in [(use.operation, use.index) for use in before[0].uses]
+    assert product.operands[1:].types == (total.result.type,)
+    product.operands = [total.result, total.result]
+    assert product.lhs is total.result and before[0].first_use.operation is total
+    assert {use.index for use in total.result.uses if use.operation is product} == {0, 1}
+
+
+def test_new_operations_have_the_defaults_of_their_class(module):
+    total = next(op for op in module.walk() if isinstance(op, arith.AddiOp))
+    made = arith.AddiOp.create(operands=total.operands, result_types=[total.result.type])
+    assert made.properties == {"overflowFlags": arith.IntegerOverflowAttr("none")}
+    assert not made.successors and made.parent is None and made.result.owner is made
+    made.erase()
+    assert len([*total.lhs.uses]) == 4
+
+
 def test_another_xdsl_is_left_alone(monkeypatch):
     assert xdsl_speed._is_known()
     monkeypatch.delattr("xdsl.ir.core._unknown_loc")
