@@ -48,13 +48,21 @@ def is_strided(op: Operation) -> bool:
     return isinstance(op, tile.LoadOp | tile.StoreOp) and not tile.is_tile(op.pointer)
 
 
-def offset_of(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]:
-    """The element offset from the root of a chain of pointer additions, and the root."""
+def root_of(access: Operation) -> SSAValue:
+    """The root of the chain of pointer additions that gives the first address of an access."""
+    value = base_of(access)
+    while isinstance(value.owner, tile.AddPtrOp):
+        value = value.owner.pointer
+    return value
+
+
+def offset_of(pointer: SSAValue, symbols: Symbolic) -> Polynomial:
+    """The element offset of a pointer from the root of its chain of pointer additions."""
     total, value = ZERO, pointer
     while isinstance(value.owner, tile.AddPtrOp):
         total = total + symbols.of(value.owner.offset)
         value = value.owner.pointer
-    return total, value
+    return total
 
 
 def accesses_arithmetic(first: Operation, second: Operation) -> Promise:
@@ -76,12 +84,10 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     """Whether the structured access `first` ends before the start of `second` in every later iteration of `loop`."""
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return False
-    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
-    (start_a, root_a), (start_b, root_b) = (
-        offset_of(base_of(op), symbols) for op in (first, second)
-    )
-    if root_a is not root_b:
+    if root_of(first) is not root_of(second):
         return False
+    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
+    start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
     facts = _Facts(first, second, loop, symbols)
     strides = [stride for op in (first, second) for stride, _, _ in dimensions_of(op)]
     if not all(facts.is_nonnegative(symbols.of(stride)) for stride in strides):

@@ -17,6 +17,7 @@ from tilewright.passes.analysis.disjoint_rows import (
     free_loops,
     is_strided,
     offset_of,
+    root_of,
 )
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
@@ -45,14 +46,11 @@ def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = N
 
 def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     """The same for constant strides and a constant distance of the bases."""
-    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
-    (start_a, root_a), (start_b, root_b) = (
-        offset_of(base_of(first), symbols),
-        offset_of(base_of(second), symbols),
-    )
     reach_a, reach_b = _reach(first), _reach(second)
-    if reach_a is None or reach_b is None or root_a is not root_b:
+    if reach_a is None or reach_b is None or root_of(first) is not root_of(second):
         return False
+    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
+    start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
     start_a, (low_a, high_a) = _anywhere(start_a, reach_a, free_loops(first, second, loop), symbols)
     start_b, (low_b, high_b) = _anywhere(start_b, reach_b, free_loops(second, first, loop), symbols)
     distance = (start_b - start_a).number

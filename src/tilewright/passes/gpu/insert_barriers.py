@@ -22,12 +22,12 @@ function's attribute `gpu.barriers_inserted`. Switched off, code generation puts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -63,8 +63,14 @@ class InsertBarriers(Pass):
 @dataclass(frozen=True)
 class _Access:
     op: Operation
+    root: SSAValue | None
+    """The kernel argument that it accesses; None if that is not known."""
     around: frozenset[Operation] = frozenset()
     """Loops around it that have gone round since."""
+
+    @classmethod
+    def of(cls, op: Operation) -> _Access:
+        return cls(op, base_argument(pointer_of(op)))
 
 
 def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
@@ -91,10 +97,11 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         elif isinstance(op, gpu.BarrierOp | tile.BarrierOp):
             open_ = []
         elif isinstance(op, ACCESSES):
-            if any(_conflict(earlier, op) for earlier in open_):
+            access = _Access.of(op)
+            if any(_conflict(earlier, access) for earlier in open_):
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []
-            open_ = [*open_, _Access(op)]
+            open_ = [*open_, access]
     return open_
 
 
@@ -102,30 +109,26 @@ def _loop_conflicts(open_: list[_Access], loop: scf.ForOp | scf.WhileOp) -> bool
     """Whether what a loop does may meet accesses before it."""
     if not open_:
         return False
-    return any(
-        _conflict(earlier, op)
-        for op in loop.walk()
-        if isinstance(op, ACCESSES)
-        for earlier in open_
-    )
+    accesses = (_Access.of(op) for op in loop.walk() if isinstance(op, ACCESSES))
+    return any(_conflict(earlier, access) for access in accesses for earlier in open_)
 
 
 def _as_earlier_iteration(access: _Access, loop: Operation) -> _Access:
     """The access as one of an earlier iteration, if it is inside `loop`."""
     inside = loop.is_ancestor(access.op)
-    return _Access(access.op, access.around | {loop}) if inside else access
+    return replace(access, around=access.around | {loop}) if inside else access
 
 
-def _conflict(earlier: _Access, second: Operation) -> bool:
+def _conflict(earlier: _Access, later: _Access) -> bool:
     """Whether two accesses may touch one address from different threads, in a way that matters."""
-    first, around = earlier.op, list(earlier.around)
+    first, second, around = earlier.op, later.op, list(earlier.around)
     if isinstance(first, _READS) and isinstance(second, _READS):
         return False
     if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS) and _commute(first, second):
         return False
     if _releases(second) and not isinstance(first, _ATOMICS):
         return True
-    roots = base_argument(pointer_of(first)), base_argument(pointer_of(second))
+    roots = earlier.root, later.root
     if None not in roots and roots[0] is not roots[1]:
         return False
     if not around:

@@ -40,6 +40,7 @@ changes; a recomputed value has the bits that it had.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -96,7 +97,10 @@ class RematerializeAcrossReductions(Pass):
                 continue
             block = function.body.block
             reductions = [op for op in block.ops if isinstance(op, tile.ReduceOp)]
-            bytes_held = [self._bytes(_Cut(block, op)) for op in reductions]
+            if not reductions:
+                continue
+            values = _HeldValues(block)
+            bytes_held = [self._bytes(_Cut(values, op)) for op in reductions]
             before, after = (max((b[i] for b in bytes_held), default=0) for i in range(2))
             in_one = self._ctas(before) == 1
             fits = in_one and self._fits(function, after) and not self._fits(function, before)
@@ -104,7 +108,7 @@ class RematerializeAcrossReductions(Pass):
             if not fits and (as_many or late_operations(function)):
                 continue
             for number, reduction in reversed(list(enumerate(reductions))):
-                cut = _Cut(block, reduction)
+                cut = _Cut(_HeldValues(block), reduction)
                 if self._is_worth(cut):
                     cut.recompute(number)
             erase_dead(block)
@@ -128,19 +132,37 @@ class RematerializeAcrossReductions(Pass):
         return saves and 0 < sum(map(_instructions, cut.again)) <= self.max_instructions
 
 
+class _HeldValues:
+    """The tiles of a block that take registers, and between which of its operations."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.order = {op: i for i, op in enumerate(block.ops)}
+        self._ranges = [
+            (value, position, max(self._uses(value), default=-1))
+            for op, position in self.order.items()
+            for value in op.results
+            if tile.is_tile(value) and not is_free(value)
+        ]
+
+    def _uses(self, value: SSAValue) -> Iterator[int]:
+        """Positions of the operations of the block that use a value, or in which it is used."""
+        return (self.order[outermost_in(self.block, use.operation)] for use in value.uses)
+
+    def across(self, at: int) -> list[SSAValue]:
+        """The tiles that are made before a position and used after it."""
+        return [value for value, made, last_use in self._ranges if made < at < last_use]
+
+
 class _Cut:
     """The tiles that wait for a reduction, and the fewest bytes from which they can be computed."""
 
-    def __init__(self, block: Block, reduction: tile.ReduceOp) -> None:
-        order = {op: i for i, op in enumerate(block.ops)}
-        at = order[reduction]
+    def __init__(self, values: _HeldValues, reduction: tile.ReduceOp) -> None:
         self.location = reduction.location
-        self.block, self.order, self.at = block, order, at
+        self.block, self.order, self.at = values.block, values.order, values.order[reduction]
         self.weights: dict[SSAValue, int] = {}
         self.operands: dict[SSAValue, list[SSAValue]] = {}
-        self.needed: list[SSAValue] = [
-            v for op in block.ops if order[op] < at for v in op.results if self._is_held(v)
-        ]
+        self.needed: list[SSAValue] = values.across(self.at)
         self.sources: list[SSAValue] = [v for v in self.needed if not self._add(v)]
         pending = [v for v in self.needed if v not in self.sources]
         while pending:
@@ -155,12 +177,6 @@ class _Cut:
         self.before, self.after = (
             sum(self.weights[v] for v in s) for s in (self.needed, self.held)
         )
-
-    def _is_held(self, value: SSAValue) -> bool:
-        """Whether a tile is used after the reduction, and takes registers."""
-        if not tile.is_tile(value) or is_free(value):
-            return False
-        return any(self.order[outermost_in(self.block, u.operation)] > self.at for u in value.uses)
 
     def _add(self, value: SSAValue) -> bool:
         """Note a tile; returns whether it can be computed again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -264,14 +265,26 @@ def other_value(
     return parts[register_] if len(parts) > 1 else parts[0]
 
 
-def _others(
-    gen: KernelCodegen, op: tile.LoadOp | tile.LoadViewOp, registers: Sequence[int]
-) -> list[Value]:
-    """What a masked load gives for some of its registers where it is inactive; undefined if nobody observes that."""
-    element = tile.element_of(op.result)
-    if is_among_first(op) and inactive_lanes_unobserved(op):
-        return [ir.Constant(llvm_type(element), ir.Undefined)] * len(registers)
-    return [other_value(gen, op.other, element, r) for r in registers]
+@dataclass(frozen=True)
+class _Others:
+    """What a masked load gives where it is inactive; undefined if nobody observes that."""
+
+    gen: KernelCodegen
+    op: tile.LoadOp | tile.LoadViewOp
+
+    @cached_property
+    def _undefined(self) -> Value | None:
+        unobserved = is_among_first(self.op) and inactive_lanes_unobserved(self.op)
+        kind = llvm_type(tile.element_of(self.op.result))
+        return ir.Constant(kind, ir.Undefined) if unobserved else None
+
+    def packed(self, registers: Sequence[int]) -> list[Value]:
+        """For some of its registers, as words."""
+        element = tile.element_of(self.op.result)
+        found = [self._undefined] * len(registers)
+        if self._undefined is None:
+            found = [other_value(self.gen, self.op.other, element, r) for r in registers]
+        return pack(self.gen, found, element)
 
 
 class _Predicates:
@@ -321,7 +334,7 @@ class _Predicates:
 def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     place = _place(gen, op)
     layout, element = place.layout, place.element
-    active, hints = _Predicates(gen, place), hints_of(gen, op)
+    active, hints, others = _Predicates(gen, place), hints_of(gen, op), _Others(gen, op)
     parts: list[Any] = [None] * layout.registers_per_thread
     firsts = representatives(gen, op, EQUAL)
     loaded: dict[tuple[int, ...], list[Value]] = {}
@@ -333,7 +346,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
             continue
         count = len(run.registers)
         live = active.whole(run)
-        old = pack(gen, _others(gen, op, run.registers), element) if live is not None else []
+        old = others.packed(run.registers) if live is not None else []
         words = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
         values = unpack(gen, words, count, element)
         if live is not None and active.may_differ(run):
@@ -423,7 +436,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     element, hints = tile.element_of(op.result), hints_of(gen, op)
     if op.volatile is not None and bool(op.volatile.value.data):
         hints = Hints(".cv")
-    masks, pointers = _masks(gen, op.mask), gen.parts(op.pointer)
+    masks, pointers, others = _masks(gen, op.mask), gen.parts(op.pointer), _Others(gen, op)
     parts: list[Any] = [None] * len(pointers)
     firsts = representatives(gen, op, EQUAL)
     loaded: dict[tuple[int, ...], list[Value]] = {}
@@ -434,7 +447,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
                 parts[r] = value
             continue
         live = masks[registers[0]] if masks is not None else None
-        old = pack(gen, _others(gen, op, registers), element) if live is not None else []
+        old = others.packed(registers) if live is not None else []
         address = gen.builder.ptrtoint(pointers[registers[0]], I64)
         words = load_vector(gen, address, element, len(registers), live, old, hints)
         loaded[group] = unpack(gen, words, len(registers), element)

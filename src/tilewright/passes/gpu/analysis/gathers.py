@@ -154,10 +154,10 @@ class GatherLayouts:
         282 µs with 8 elements per thread instead of 226 with 4).
         """
         widest = max(preferred.values(), key=lambda found: found[0])
-        for op, own in preferred.items():
-            kept = own[0] * min(_size(other) for other in preferred)
-            if _adds_vectors(op, own[0]) and kept >= WIDEST // 2:
-                return own
+        adding = [own for op, own in preferred.items() if _adds_vectors(op, own[0])]
+        if adding:
+            smallest = min(_size(other) for other in preferred)
+            return next((own for own in adding if own[0] * smallest >= WIDEST // 2), widest)
         return widest
 
     def _preferred(self, op: Operation) -> tuple[int, Layout]:
