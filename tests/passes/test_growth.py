@@ -56,3 +56,24 @@ def test_calls_grow_linearly(kind, monkeypatch):
     number_of_calls(kind, 1)  # imports
     few, many = (number_of_calls(kind, count) for count in (12, 48))
     assert many < LARGEST_RATIO * few, f"{few} -> {many}: {many / few:.2f}"
+
+
+def test_constants_are_not_hashed_to_count_uses(monkeypatch):
+    """llvmlite's constants are hashed and compared as text."""
+    from llvmlite import ir
+
+    from tilewright.backends.nvidia.lower import instruction_order
+
+    hashed = []
+    remove_dead, hash_of = instruction_order._remove_dead, ir.Constant.__hash__
+
+    def removed(blocks):
+        with monkeypatch.context() as within:
+            within.setattr(ir.Constant, "__hash__", lambda c: hashed.append(c) or hash_of(c))
+            remove_dead(blocks)
+
+    monkeypatch.setenv("TILEWRIGHT_ALWAYS_COMPILE", "1")
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", "none")
+    monkeypatch.setattr(instruction_order, "_remove_dead", removed)
+    number_of_calls("loads", 2)
+    assert {type(constant) for constant in hashed}.isdisjoint({ir.Constant})

@@ -23,6 +23,9 @@ _MOVING = (
     tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
     arith.ExtSIOp, arith.ExtUIOp, gpu.ConvertLayoutOp,
 )  # fmt: skip
+_ACCESSES = (
+    tile.AddPtrOp, tile.LoadViewOp, tile.StoreViewOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, gpu.TmaStoreOp,
+)  # fmt: skip
 NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 """Property `overflowFlags` of arithmetic that a pass assumes not to wrap, because it forms an address."""
 _NARROWEST = 32
@@ -79,14 +82,12 @@ def access_arithmetic(op: Operation) -> Promise:
 
 def _offsets_of(op: Operation) -> list[SSAValue]:
     """Operands that are offsets, or from which an offset is computed by additions and multiplications."""
-    if isinstance(op, tile.AddPtrOp):
-        return [op.offset]
-    if isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
+    if isinstance(op, _ACCESSES):
+        if isinstance(op, tile.AddPtrOp):
+            return [op.offset]
+        if isinstance(op, (gpu.TmaLoadOp, gpu.TmaStoreOp)):
+            return [*op.coords, *op.global_dims, *op.global_strides]
         return [*op.strides, *op.starts, *op.indices]
-    if isinstance(op, gpu.AsyncCopyOp):
-        return [*op.strides, *op.starts, *op.indices]
-    if isinstance(op, gpu.TmaLoadOp | gpu.TmaStoreOp):
-        return [*op.coords, *op.global_dims, *op.global_strides]
     return []
 
 

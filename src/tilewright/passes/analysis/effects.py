@@ -83,8 +83,13 @@ def erase_dead(block: Block) -> int:
     op = block.last_op
     while op is not None:
         before = op.prev_op
-        dead = not is_terminator(op) and not any([r.first_use for r in op.results])
-        if dead and (op.results or op.name in _REGION_OPS) and not has_effect(op):
+        for result in op.results:
+            if result.first_use is not None:
+                removable = False
+                break
+        else:
+            removable = bool(op.results) or op.name in _REGION_OPS
+        if removable and not is_terminator(op) and not has_effect(op):
             block.erase_op(op)
             erased += 1
         else:

@@ -11,7 +11,6 @@ loads right before their first use, if that lowers the estimated peak of live re
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -70,17 +69,21 @@ def lower_register_peaks(gen: KernelCodegen) -> int:
 
 def _remove_dead(blocks: list[Any]) -> None:
     """Remove instructions without side effects whose results nobody uses: they would count as live to the end."""
-    every = [instruction for block in blocks for instruction in block.instructions]
-    uses = Counter(operand for i in every for operand in operands_of(i))
-    pending = [i for i in every if not uses[i] and is_pure(i)]
+    uses: dict[Any, int] = {i: 0 for block in blocks for i in block.instructions}
+    for instruction in uses:
+        for operand in operands_of(instruction):
+            if operand.__class__ is not llvm.Constant and operand in uses:
+                uses[operand] += 1
+    pending = [i for i, number in uses.items() if not number and is_pure(i)]
     dead: set[Any] = set()
     while pending:
         instruction = pending.pop()
         dead.add(instruction)
         for operand in operands_of(instruction):
-            uses[operand] -= 1
-            if not uses[operand] and isinstance(operand, llvm.Instruction) and is_pure(operand):
-                pending.append(operand)
+            if isinstance(operand, llvm.Instruction):
+                uses[operand] -= 1
+                if not uses[operand] and is_pure(operand):
+                    pending.append(operand)
     if dead:
         for block in blocks:
             block.instructions[:] = [i for i in block.instructions if i not in dead]

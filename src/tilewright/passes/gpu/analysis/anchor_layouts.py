@@ -84,7 +84,6 @@ class AnchorLayouts:
         self.known = Facts()
         self._anchors: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
-        """Of loads that element-wise operations combine: runs by the contiguous dimension, where there is a common one."""
         self._open_loops = 0
         """Enclosing loops whose carried tiles have no anchor layout yet: neither has what is computed from those alone."""
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
