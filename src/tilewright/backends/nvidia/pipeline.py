@@ -62,6 +62,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
     from tilewright.passes.gpu.prefetch_next_programs import PrefetchNextPrograms
     from tilewright.passes.gpu.promote_shared import PromoteShared
+    from tilewright.passes.gpu.reverse_loops import ReverseLoops
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
     from tilewright.passes.gpu.set_eviction_policies import SetEvictionPolicies
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
@@ -85,6 +86,7 @@ def layout_passes() -> tuple[Pass, ...]:
         Licm(),  # hoists what assign-layouts rematerialized inside loops
         CacheInShared(),  # after all other users of shared memory have allocated
         SetEvictionPolicies(),  # after the loads that shared memory serves are gone, before loops are split
+        ReverseLoops(),  # before loops are split into those with and without masks
         DeallocateShared(),  # after all passes that allocate or remove barriers
         InsertBarriers(),  # after the last pass that accesses shared memory
         PartitionLoops(),  # before batch-loads: loads of full iterations have no masks

@@ -64,12 +64,17 @@ class SetEvictionPolicies(Pass):
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
-            ids = {op.result for op in function.walk() if isinstance(op, tile.ProgramIdOp)}
-            for block in _blocks(function):
-                _set_in(block, {_axis(i) for i in ids})
+            axes = axes_of_grid(function)
+            for block in blocks_of(function):
+                _set_in(block, axes)
 
 
-def _blocks(function: FuncOp) -> Iterator[Block]:
+def axes_of_grid(function: FuncOp) -> set[int]:
+    """The axes of the grid of which a kernel reads the program id."""
+    return {_axis(op.result) for op in function.walk() if isinstance(op, tile.ProgramIdOp)}
+
+
+def blocks_of(function: FuncOp) -> Iterator[Block]:
     yield function.body.block
     for op in function.walk():
         if isinstance(op, scf.ForOp):
@@ -78,20 +83,12 @@ def _blocks(function: FuncOp) -> Iterator[Block]:
 
 def _set_in(block: Block, axes: set[int]) -> None:
     """The accesses in the loops that are next to each other in a block."""
-    loops = [op for op in block.ops if isinstance(op, scf.ForOp)]
     again: dict[tile.LoadViewOp, None] = {}
     last: dict[tile.LoadViewOp, None] = {}
     inside: dict[scf.ForOp, None] = {}
-    for one, other in combinations(loops, 2):
-        bounds = zip((one.lb, one.ub, one.step), (other.lb, other.ub, other.step), strict=True)
-        if not all(same_scalar(a, b) for a, b in bounds):
-            continue
-        counters = [(one.body.block.args[0], other.body.block.args[0])]
-        for a in _loads(one):
-            for b in _loads(other):
-                if same_addresses(a, b, counters) and _is_private(a.base, axes):
-                    again[a] = last[b] = None
-                    inside[one] = inside[other] = None
+    for one, other, a, b in repeated_loads(block, axes):
+        again[a] = last[b] = None
+        inside[one] = inside[other] = None
     for load in last:
         _hint(load, LAST if load in again else FIRST)
     for load in again:
@@ -102,6 +99,22 @@ def _set_in(block: Block, axes: set[int]) -> None:
                 _hint(op, FIRST)
             elif isinstance(op, tile.LoadViewOp) and not _axes_of(op.base):
                 _hint(op, LAST)
+
+
+def repeated_loads(
+    block: Block, axes: set[int]
+) -> Iterator[tuple[scf.ForOp, scf.ForOp, tile.LoadViewOp, tile.LoadViewOp]]:
+    """Two loops of a block with the same bounds, and a load of each from the same addresses, of data of one program."""
+    loops = [op for op in block.ops if isinstance(op, scf.ForOp)]
+    for one, other in combinations(loops, 2):
+        bounds = zip((one.lb, one.ub, one.step), (other.lb, other.ub, other.step), strict=True)
+        if not all(same_scalar(a, b) for a, b in bounds):
+            continue
+        counters = [(one.body.block.args[0], other.body.block.args[0])]
+        for a in _loads(one):
+            for b in _loads(other):
+                if same_addresses(a, b, counters) and _is_private(a.base, axes):
+                    yield one, other, a, b
 
 
 def _loads(loop: scf.ForOp) -> list[tile.LoadViewOp]:
