@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
+import sys
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 
 
 @dataclass(frozen=True, eq=True)
@@ -76,7 +76,8 @@ class constexpr:
 def unwrap_constexpr(value: Any) -> Any:
     """`value.value` for a constexpr, a Python number for a NumPy scalar, anything else unchanged."""
     held = value.value if isinstance(value, constexpr) else value
-    return held.item() if isinstance(held, np.generic) else held
+    numpy = sys.modules.get("numpy")  # no scalar of its is there before
+    return held.item() if numpy is not None and isinstance(held, numpy.generic) else held
 
 
 def _install_constexpr_operators() -> None:

@@ -179,7 +179,7 @@ def test_both_loops_fetch_ahead(target, copies):
 
 def test_switched_off_each_product_copies_for_itself():
     for disabled in (("pipeline-loads",), ("pipeline-loads{multiple-dots=false}",)):
-        body = loop_of(laid_out("sm_90a", disabled=disabled))
+        body = loop_of(laid_out("sm_90a", disabled=(*disabled, "hoist-copies")))
         assert body.count("gpu.async_wait 0") == 2 and "gpu.tma_load" not in body
     body = loop_of(laid_out("sm_90a", disabled=("promote-shared{register-operands=false}",)))
     assert body.count("gpu.local_store") == 1  # the probabilities

@@ -249,7 +249,7 @@ def test_the_next_form_takes_over():
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
     assert result.dropped == (
         "select-wgmma-rs", "promote-shared", "swizzle-shared", "schedule-loops", "specialize-warps",
-        "pipeline-loads", "prefetch-loads",
+        "pipeline-loads", "hoist-copies", "prefetch-loads",
     )  # fmt: skip
     text, result = lowered(1, ("select-mma",))
     assert "gpu.mma" not in text and "gpu.wgmma" not in text

@@ -105,6 +105,7 @@ def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
             "partition_loops",
             "schedule_loops",
             "prefetch_loads",
+            "hoist_copies",
         )
         assert file.stem in pictures
         return

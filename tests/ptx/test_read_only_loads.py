@@ -74,9 +74,10 @@ def accesses(artifact):
 
 
 def test_weights_are_loaded_between_stores():
-    """32 elements of a thread, which with all weights take more registers than two CTAs have."""
+    """32 elements of a thread, which with all weights take more registers than two CTAs have: few are left for weights
+    before the reduction."""
     order = accesses(compiled(normalized, 16, 16384, 12304))
-    assert re.fullmatch("l{8}l+xl*(s+l+)+s+", order) and order.count("l") == 16
+    assert re.fullmatch("l{8}l*xl*(s+l+)+s+", order) and order.count("l") == 16
     assert order.count("s") == 8
     unordered = accesses(compiled(normalized, 16, 16384, 12304, "order-instructions"))
     assert unordered == "l" * 8 + "x" + "l" * 8 + "s" * 8

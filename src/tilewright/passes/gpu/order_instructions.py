@@ -24,11 +24,13 @@ of the tile operations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import has_effect
@@ -61,6 +63,7 @@ def _mark_read_only(function: FuncOp) -> None:
     known = (tile.StoreOp, tile.StoreViewOp, tile.AssumeOp, tile.ClaimOp)
     if any(has_effect(op) and not op.regions and not isinstance(op, known) for op in ops):
         return
+    number = _unused_order(ops)
     for op in ops:
         if (
             isinstance(op, tile.LoadOp | tile.LoadViewOp)
@@ -69,6 +72,12 @@ def _mark_read_only(function: FuncOp) -> None:
             and all(cannot_clobber(op, store) for store in stores)
         ):
             op.attributes[READ_ONLY] = UnitAttr()
-            tile.assume(op, OrderInstructions.name, in_order=[0, 1])
+            tile.assume(op, OrderInstructions.name, in_order=[number, 1])
             for store in stores:
-                tile.assume(store, OrderInstructions.name, in_order=[0, 0])
+                tile.assume(store, OrderInstructions.name, in_order=[number, 0])
+
+
+def _unused_order(ops: Sequence[Operation]) -> int:
+    """A number of an order that no other pass claims of accesses."""
+    claims = [entry for op in ops for entry in tile.claims_of(op)]
+    return 1 + max((values[0] for _, claim, values in claims if claim == "in_order"), default=-1)
