@@ -177,7 +177,7 @@ class BuilderState:
     callees: dict[KernelFunction, None]
     copied: int
     unused: ast.expr | None = None
-    """The expression of the statement being compiled, whose value nobody uses."""
+    """The expression of the statement being compiled, whose value is unused."""
 
     # methods of later mixins that earlier ones call
     visit: Callable[[ast.expr], Any]

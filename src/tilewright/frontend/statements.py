@@ -63,7 +63,7 @@ class Statements(Expressions):
             self._rename_hinted(node.value, self.visit(node.value))
 
     def _rename_hinted(self, call: ast.expr, result: Any) -> None:
-        """`tl.multiple_of(x, 16)` on a line of its own is a promise about `x`, as in Triton, where hints mark the
+        """`tl.multiple_of(x, 16)` as a statement is a promise about `x`, as in Triton, where hints mark the
         value itself: from here to the end of the region the name has the promised value."""
         if not (isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Name)):
             return

@@ -133,7 +133,7 @@ def constant(state: BuilderState, value: Any, kind: Any) -> TensorValue:
 
 
 def filler(state: BuilderState, value: Any) -> Any:
-    """A value of `value`'s structure and types that nobody will look at."""
+    """A value of `value`'s structure and types that is never read."""
     return map_tensors(lambda tensor: constant(state, 0, tensor.type), value)
 
 

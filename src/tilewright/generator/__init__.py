@@ -1,7 +1,7 @@
 """Contractions that are described, not written: C = epilogue(α·A·B + β·C) to tile IR.
 
 `contraction` says what is to be computed, `config` how it is divided; `program` makes tile IR of the
-two, which goes through the same passes as a kernel that somebody wrote.
+two, which goes through the same passes as a kernel written by hand.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ class Contraction:
 
 
 def default_accumulator(a: dtype, b: dtype) -> dtype:
-    """The type that matmuls of these are summed in unless somebody asks for another."""
+    """The default accumulator type of matmuls of these."""
     return accumulators(a)[0]
 
 

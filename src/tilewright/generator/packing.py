@@ -3,10 +3,10 @@
     panels_a[batch, tile of M, step of K, row, k]
     panels_b[batch, tile of N, step of K, panel, k // rows, column, k % rows]
 
-Every program of the product then reads tiles that lie in one piece, in the order in which the products of a
+Every program of the matmul then reads contiguous tiles, in the order in which the micro-kernel of a
 register tile take them: the loops of Goto and van de Geijn ("Anatomy of high-performance matrix
-multiplication", 2008) and BLIS, with packing as a phase of its own. What tiles cover beyond the matrix is zero,
-so that the product needs no limits but those of the result.
+multiplication", 2008) and BLIS, with packing as a separate phase. Elements of tiles beyond the matrix are zero,
+so that the matmul needs no masks but those of the result.
 
 `args` and `d` are those of `kernel.matmul`.
 """
@@ -37,7 +37,7 @@ _RUN_ROWS = 8
 def pack(args: Any, d: Any, in_words: Any) -> None:
     """Pack operand "a" or "b", with as many programs as there are tiles.
 
-    Where rows of B lie in one piece, programs share rows, not tiles: they cut a few at a time from one end to the
+    Where rows of B are contiguous, programs share rows, not tiles: they cut a few at a time from one end to the
     other. So memory is read in long runs, which processors fetch ahead, and not a panel's width at a time.
 
     Args:
@@ -150,7 +150,7 @@ def words_of_rows(
 
 @KernelFunction
 def words_in_place(batch: Any, columns: Any, step: Any, args: Any, d: Any) -> Any:
-    """Rows of a panel from a matrix whose columns lie in one piece: words as they stand there."""
+    """Rows of a panel from a matrix with contiguous columns: words as they are in memory."""
     rows, count = d.config.prepack.rows, d.config.block_k // d.config.prepack.rows
     words = matrix("b", d.varies("b"), batch, args).to(tl.pointer_type(d.stored))
     down, across = lanes(step, count, d)[:, None], columns[None, :]

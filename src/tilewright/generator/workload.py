@@ -65,7 +65,7 @@ class Tiling:
     packed: bool = False
     """Operands are packed once, before, for all programs (a CPU)."""
     persistent: bool = False
-    """A program per SM, which computes many tiles; a warp of its own fetches their operands."""
+    """A program per SM, which computes many tiles; a producer warp loads their operands."""
     two_ctas: bool = False
     """Stages are so few that two CTAs are resident per SM."""
     pairs: bool = False

@@ -1,4 +1,4 @@
-"""Call a function with a module of somebody else's as soon as it is imported."""
+"""Call a function with another package's module as soon as it is imported."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ class ClaimChecker:
             self._fail(by, "in_order", text)
 
     def alignment(self, base: PointerValue, offset: int, nbytes: int) -> None:
-        """`cpu.vector_load` and `_store` claim an alignment of their own; that of elements is the caller's."""
+        """`cpu.vector_load` and `_store` claim the alignment of the vector; that of elements is the caller's."""
         owner = base.allocation
         if owner is not None and nbytes > owner.itemsize:
             place = int(base.addresses) + int(offset) - owner.origin

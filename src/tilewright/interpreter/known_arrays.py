@@ -103,7 +103,7 @@ def _host_memory(array: Any) -> ArrayMemory | None:
 
 
 def _may_dangle(array: Any) -> bool:
-    """Whether nothing keeps a NumPy array's memory: it stands at an address that somebody wrote down,
+    """Whether nothing keeps a NumPy array's memory alive: the array was made from a bare address,
     as the views of this package's allocations do."""
     owner = array
     while isinstance(owner, np.ndarray):

@@ -171,7 +171,7 @@ def _at(run: Executor, buffer: Any, slot: Any) -> Any:
 
 
 def _written_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
-    """A stage that is about to be written: nobody may be at it."""
+    """A stage that is about to be written: no access to it may be in flight or unordered."""
     stage: Stage = _at(run, buffer, slot)
     if stage.readers:
         raise fault(run, f"writes {stage.name}, which a product reads: a gpu.wgmma_wait is missing")

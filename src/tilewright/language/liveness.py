@@ -2,7 +2,7 @@
 
 `scf.if` results and loop-carried values are exactly the names that are assigned inside and still
 read afterwards (or read by the next iteration). Temporaries stay inside their region, so that a
-name may have another type in each branch or iteration when nobody reads it later.
+name may have another type in each branch or iteration if it is dead afterwards.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def gc_frozen() -> Generator[None]:
     """Let the collector look only at objects made from here on, until the block ends.
 
     It stays on, so that a long compilation, or many at once, cannot fill the memory. Does nothing
-    where somebody has set objects aside already (`gc.freeze`): those must not come back by our hand.
+    if the program has frozen objects itself (`gc.freeze`): those must stay frozen.
     """
     with _lock:
         ours = gc.get_freeze_count() < _MIN_FROZEN_OBJECTS

@@ -1,7 +1,7 @@
 """Missed optimizations of memory accesses: the fact that an analysis could not prove, and what provides it.
 
 Analyses return a `Missed` where they would otherwise return nothing. A pass that takes a weaker form because of it calls
-`report_missed`. That costs nothing unless somebody listens (`recorded`), as with the optimization remarks of LLVM.
+`report_missed`. That costs nothing unless remarks are `recorded`, as with the optimization remarks of LLVM.
 """
 
 from __future__ import annotations

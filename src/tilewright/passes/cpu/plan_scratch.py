@@ -347,7 +347,7 @@ class _Planner:
 
 
 def _drop_dead(block: Block) -> None:
-    """Remove virtual tiles that nobody uses any more (all groups and copies have their own)."""
+    """Remove virtual tiles without users (all groups and copies have their own)."""
     for op in reversed(list(block.ops)):
         for region in op.regions:
             for inner in region.blocks:

@@ -116,7 +116,7 @@ def launch_source(interface: Interface) -> str:
 
 
 def _memory(interface: Interface, wide: dict[str, str]) -> list[str]:
-    """Allocate all workspaces in one piece; `wide` gets where each begins."""
+    """Allocate all workspaces as one block; `wide` gets the start of each."""
     if not interface.workspaces:
         return []
     lines = ["size = i64(0)"]

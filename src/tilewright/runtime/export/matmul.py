@@ -101,7 +101,7 @@ def argument_types(program: Program, aligned: bool) -> Mapping[str, Any]:
             if p.name.startswith("batch"):
                 found[p.name] = ArgumentType(dtypes.int64, "int", False)
                 continue
-            # rows can be as many as they like: nothing is read along them in one piece
+            # the number of rows may be any: no access is contiguous along them
             found[p.name] = ArgumentType(integer, "int", aligned and p.name != "M")
         else:
             found[p.name] = ArgumentType(p.dtype, slot_kind(p.dtype))

@@ -224,7 +224,7 @@ def launch_ends(job: Job) -> None:
 
 
 def watch_interrupts(record: Record) -> None:
-    """Before a launch of some length on the main thread: somebody may have replaced the handler of SIGINT.
+    """Before a launch of some length on the main thread: the handler of SIGINT may have been replaced.
 
     Long programs ask at every launch, others once in a while.
     """

@@ -151,7 +151,7 @@ def _gather(
 
 
 def _before_claims(body: Body, op: Operation, at: Coordinates) -> None:
-    """What an access that claims a place in the order needs of others, which have places of their own."""
+    """Emit the mask of an access with a claimed order before it: the accesses in the mask keep their own claims."""
     if tile.AssumesAttr.name in op.attributes and isinstance(op, View) and op.mask is not None:
         body.at(op.mask, at)
 
