@@ -12,12 +12,11 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dtypes import constexpr
 from tilewright.errors import OutOfBoundsError, SourceLocation, TilewrightError
 from tilewright.runtime.descriptors import opened
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.ir_arguments import ir_arguments
-from tilewright.runtime.specialize import numpy_address_reader
+from tilewright.runtime.specialize import numpy_address_reader, typed_items
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -48,9 +47,9 @@ class CheckedLaunch:
     def run(self, grid: tuple[int, ...], words: Sequence[Any], values: Sequence[Any]) -> None:
         """Launch with `words` made of `values`. Raises OutOfBoundsError as the interpreter does."""
         compiled = self.compiled
-        arrays: list[Any] = []
-        for kind, value in zip(self.types, values, strict=True):
-            _collect_arrays(kind.type, value, arrays)
+        pairs = zip(self.types, values, strict=True)
+        items = [item for kind, value in pairs for item in typed_items(kind.type, value)]
+        arrays = [value for kind, value in items if kind.is_ptr()]
         result = self._call(grid, *words, *extents_of(compiled, arrays))
         if result is None:
             return
@@ -69,14 +68,6 @@ def after_tuple(
     else:
         compiled.raise_result(result, grid)
     return compiled
-
-
-def _collect_arrays(kind: Any, value: Any, found: list[Any]) -> None:
-    if isinstance(kind, tuple):
-        for item_kind, item in zip(kind, value, strict=True):
-            _collect_arrays(item_kind, item, found)
-    elif not isinstance(kind, constexpr) and kind.is_ptr():
-        found.append(value)
 
 
 def extents_of(compiled: CompiledKernel, arrays: Iterable[Any]) -> list[int]:

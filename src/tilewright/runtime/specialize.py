@@ -13,7 +13,7 @@ The rules are Triton's, plus the sign:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -368,14 +368,18 @@ def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
 def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
     """(native kind, value to pass) of each slot: tuples leave one per runtime item."""
     if kind.kind != "tuple":
-        return [(kind.kind, native_value(kind, value))] if kind.kind else []
-    slots = []
-    for item_type, item in zip(kind.type, value, strict=True):
-        if isinstance(item_type, constexpr):
-            continue
-        item_kind = "tuple" if isinstance(item_type, tuple) else slot_kind(item_type)
-        slots += flatten(ArgumentType(item_type, item_kind), item)
-    return slots
+        return [(kind.kind, native_value(kind.kind, value))] if kind.kind else []
+    items = [(slot_kind(part), item) for part, item in typed_items(kind.type, value)]
+    return [(slot, native_value(slot, item)) for slot, item in items]
+
+
+def typed_items(kind: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """Type and value of an argument, or of each item of a tuple, that is not a constant."""
+    if isinstance(kind, tuple):
+        for part, item in zip(kind, value, strict=True):
+            yield from typed_items(part, item)
+    elif not isinstance(kind, constexpr):
+        yield kind, value
 
 
 def runtime_items(kinds: tuple[Any, ...], values: tuple[Any, ...]) -> list[Any]:
@@ -407,11 +411,11 @@ def slot_kind(kind: Any) -> str:
     return "uint" if kind.is_int_unsigned() else "int"
 
 
-def native_value(kind: ArgumentType, value: Any) -> Any:
+def native_value(slot: str, value: Any) -> Any:
     """`value` as the native launcher takes it: addresses and plain numbers."""
-    if kind.kind == "numpy":
+    if slot == "numpy":
         return value
-    if kind.kind == "address":
+    if slot == "address":
         return array_address(value)[0]
     return value.item() if is_numpy_scalar(value) else value
 
