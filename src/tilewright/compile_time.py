@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 
-
 @dataclass(frozen=True, eq=True)
 class constexpr_type:
     """The type of a `constexpr`: one type per value."""

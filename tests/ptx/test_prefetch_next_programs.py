@@ -10,6 +10,7 @@ from tests.run_on_copies import run_on_copies
 import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.backends.base import Options
+from tilewright.backends.nvidia import backend as nvidia
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
@@ -69,6 +70,21 @@ def test_rows_of_later_programs_are_prefetched(n, ctas):
         assert all(a + size == b for (a, size), (b, _) in pairwise(parts))
         assert sum(parts[-1]) == -(-(first + n * x.itemsize) // 16) * 16
         assert len(parts) <= ctas
+
+
+@pytest.mark.parametrize("prefetches", [False, True])
+def test_no_cta_of_an_sm_is_given_up_for_loads_in_flight(monkeypatch, prefetches):
+    """Prefetched rows have the latency of L2."""
+    seen = []
+
+    def note(made, loaded_bytes):
+        seen.append(loaded_bytes)
+        return made
+
+    monkeypatch.setattr(nvidia, "limit_for_loads", note)
+    options = "{min-bytes=2048 l2-share=1.0}" if prefetches else ""
+    compiled(2048, (f"{ROWS}{{words-per-cta=512 warps-per-cta=1}}", f"{PASS}{options}"))
+    assert [bool(count) for count in seen] == [not prefetches]
 
 
 def test_it_can_be_switched_off():

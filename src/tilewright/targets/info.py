@@ -99,7 +99,7 @@ class TargetInfo:
     """Width of the vector registers used."""
     vector_registers: int = 16
     cores: int = 1
-    """Threads per launch on a CPU, SMs of a GPU. Generated code does not depend on it."""
+    """Threads per launch on a CPU, SMs of a GPU. Generated code depends on it in the distance of prefetches alone."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     l3_bytes: int = 0

@@ -100,7 +100,7 @@ def _emitted(
     module: ModuleOp, options: Options, target: TargetInfo, arguments: tuple[Argument, ...]
 ) -> tuple[str, LaunchPlan, bool, int]:
     """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has MMAs of
-    tiles, and how many bytes a thread loads without a side effect between."""
+    tiles, and how many bytes a thread loads without a side effect between (0: prefetched, few need be in flight)."""
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
     plan = LaunchPlan(
         name=gen.function.name,
@@ -113,7 +113,8 @@ def _emitted(
         programmatic_launch=bool(gen.overlap),
         tensor_maps=tuple(gen.maps.recipes),
     )
-    return str(llvm_module), plan, gen.multiplies, gen.loaded_bytes
+    loaded_bytes = 0 if gen.prefetches else gen.loaded_bytes
+    return str(llvm_module), plan, gen.multiplies, loaded_bytes
 
 
 def _planned_ctas(module: ModuleOp) -> int:

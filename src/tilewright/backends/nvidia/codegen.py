@@ -117,6 +117,7 @@ class KernelCodegen(Codegen):
         )
         """Whether shared memory is read or written by other than threads: `wgmma`, TMA."""
         self.multiplies = bool(kinds & {tile.DotOp, gpu.WgmmaOp})
+        self.prefetches = gpu.PrefetchOp in kinds
         self._shared: Value | None = None
         self.shared = SharedAllocation(function)
         self.shared_pointer = SHARED

@@ -69,7 +69,7 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.num_ctas import CTAS_PER_SM, num_ctas_of
-from tilewright.targets import TargetInfo
+from tilewright.targets import Feature, TargetInfo
 
 _AXIS = 0
 """Programs with consecutive numbers on this axis are launched one after another."""
@@ -102,6 +102,8 @@ class PrefetchNextPrograms(Pass):
     """The most that resident programs load and store, as a share of the L2 cache."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        if not target.has(Feature.TMA):
+            return
         for function in functions_of(module):
             planned = function.attributes.get(CTAS_PER_SM)
             if not isinstance(planned, IntegerAttr):
