@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.passes import test_dots_in_flight
 from tests.passes.test_attention import prepared
 from tests.ptx.launch import run_ptx
 from tests.run_on_copies import run_on_copies
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright as tw
 import tilewright.language as tl
@@ -14,7 +16,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
 from tilewright.ir.location import location_of
@@ -114,3 +116,44 @@ def test_what_the_loop_writes_is_read_in_its_place():
     arguments, wanted = case(3, False)
     out = run_on_copies(module, arguments, (1, 1, 1))[5]
     np.testing.assert_allclose(np.asarray(out), wanted, atol=5e-3)
+
+
+def gradients(limit):
+    """A loop whose dots leave no registers for the statistics that it loads, if there are 128."""
+    module = prepared(test_dots_in_flight.gradients_ir(), 8, 2)
+    if limit:
+        module.body.block.first_op.attributes["gpu.max_registers"] = IntegerAttr(limit, i32)
+    steps = [step for step in nvidia_passes() if step.name != "schedule-loops"]
+    return module, steps
+
+
+@pytest.mark.parametrize("limit", [0, 128])
+def test_vectors_are_loaded_by_lanes_under_a_limit_on_registers(limit):
+    module, steps = gradients(limit)
+    names = [step.name for step in steps]
+    run_pipeline(module, steps[: names.index("prefetch-loads") + 1], target_info("sm_90a"))
+    (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    loads = [op for op in loop.walk() if isinstance(op, tile.LoadViewOp)]
+    converts = [op for op in loop.walk() if isinstance(op, gpu.ConvertLayoutOp)]
+    assert [gpu.layout_of(op.result).registers_per_thread for op in loads] == [1 if limit else 8]
+    assert len(converts) == (1 if limit else 0)
+
+
+def test_results_of_vectors_loaded_by_lanes():
+    module, steps = gradients(128)
+    arguments, wanted = test_dots_in_flight.case(4)
+    for step in steps:
+        step.apply(module, target_info("sm_90a"))
+        if step.name in ("prefetch-loads", "order-instructions"):
+            out = np.asarray(run_on_copies(module, arguments, (1, 1, 1))[5])
+            np.testing.assert_allclose(out, wanted, atol=2e-2, err_msg=step.name)
+
+
+def test_a_launch_tells_passes_of_its_limit_on_registers():
+    options = Options(num_warps=8, num_stages=2, maxnreg=128, disable=("schedule-loops",))
+    module = test_dots_in_flight.gradients_ir()
+    artifact = backend.compile(module, options, target_info("sm_90a"))
+    assert "shfl.sync" in artifact.asm["ptx"]
+    arguments, wanted = test_dots_in_flight.case(4)
+    out = run_ptx(artifact, arguments, (1, 1, 1))[5]
+    np.testing.assert_allclose(np.asarray(out), wanted, atol=2e-2)

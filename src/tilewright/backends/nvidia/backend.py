@@ -23,6 +23,7 @@ from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, li
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
+from tilewright.passes.gpu.analysis.registers import LIMIT
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.targets import TargetInfo
@@ -92,6 +93,8 @@ class NvidiaBackend(LoweringBackend):
         numbers = {WARPS: options.num_warps * blocks, STAGES: options.num_stages}
         if blocks > 1:
             numbers[BLOCKS] = blocks
+        if options.maxnreg is not None:
+            numbers[LIMIT] = options.maxnreg
         facts: dict[str, Attribute] = {n: IntegerAttr(number, i32) for n, number in numbers.items()}
         return {**facts, ASSERT_TRAPS: UnitAttr()} if options.assert_traps else facts
 

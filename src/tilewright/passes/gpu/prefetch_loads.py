@@ -13,6 +13,9 @@ loads them for the next iteration while the current one computes, into loop-carr
 Loads of few registers are issued at the start of the preceding iteration, the others after the last use of the
 value that they replace.
 
+Under a limit on registers (`maxnreg`) a vector that several threads have copies of is loaded with one element per lane, and
+converted to its layout by shuffles where it is used.
+
 Loops without dots and recurrences load ahead what addresses of large loads depend on: else each iteration takes two
 latencies.
 
@@ -28,16 +31,17 @@ loops. Ensures: no load is issued for an iteration beyond the last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import (
     end_of,
     insert_before,
@@ -53,7 +57,7 @@ from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, 
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence
 from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, registers_allowed
 from tilewright.passes.gpu.analysis.unrolling import unroll_by
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.ring import compare
@@ -73,6 +77,8 @@ _OTHER_REGISTERS = 48
 """Registers per thread for addresses, counters and temporaries."""
 _LARGEST_OPERAND = 1 << 10
 """Elements of a tile that is computed again for an address."""
+_WORD_BYTES, _MOST_SHUFFLES = 4, 16
+"""Conversions that take more shuffles go through shared memory, between barriers."""
 _MAX_OPS = 320
 """Operations of the iterations whose loads are issued together: a limit of compile time."""
 
@@ -95,10 +101,15 @@ class PrefetchLoads(Pass):
             erase_dead(function.body.block)
 
     def _prefetch(self, loop: scf.ForOp, warps: int) -> None:
-        free = max_registers_per_thread(warps) - _OTHER_REGISTERS - _live_registers(loop)
+        allowed = registers_allowed(loop, warps)
+        free = allowed - _OTHER_REGISTERS - _live_registers(loop)
         most = min(self.registers_per_thread, max(_FEW, free))
         serial = _has_dots(loop) or is_recurrence(loop)
         loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
+        limited = allowed < max_registers_per_thread(warps) and _has_dots(loop)
+        if limited and sum(registers(op.result) for op in loads) > most:
+            for load in loads:
+                _load_by_lanes(load)
         loads = _chosen(loads if serial else _indices(loop, loads), most)
         count = _iterations(loop, loads, warps, most) if loads and serial else 1
         if count > 1:
@@ -147,6 +158,42 @@ def _chosen(loads: list[_Load], most: int) -> list[_Load]:
             break
         chosen.add(load)
     return [load for load in loads if load in chosen]
+
+
+def _load_by_lanes(load: _Load) -> None:
+    """Load a vector of 32-bit elements that all warps have, with one element per lane, and convert it by shuffles."""
+    layout, element = gpu.layout_of(load.result), tile.element_of(load.result)
+    if not isinstance(load, tile.LoadViewOp) or load.mask is not None or load.indices:
+        return
+    if layout is None or layout.rank != 1 or layout.repeat or any(map(any, layout.warps)):
+        return
+    compact, count = _by_lanes(layout), layout.registers_per_thread
+    following = load.next_op
+    if not compact.registers_per_thread < count <= _MOST_SHUFFLES or following is None:
+        return
+    if layout.groups > 1 or tile.element_bytes(element) != _WORD_BYTES:
+        return
+    convert = gpu.ConvertLayoutOp.create(
+        operands=[load.result], result_types=[load.result.type], location=load.location
+    )
+    load.result.replace_all_uses_with(convert.result)
+    convert.operands[0] = load.result
+    loaded = cast(SSAValue, load.result)
+    loaded._type = gpu.laid_out(element, compact)
+    insert_before(convert, following)
+
+
+def _by_lanes(layout: Layout) -> Layout:
+    """The layout of a vector with consecutive elements in consecutive lanes, copied to every warp."""
+    vectors = [(1 << i,) for i in range(layout.shape[0].bit_length() - 1)]
+    count = len(layout.lanes)
+    copies = [(0,)] * (count - len(vectors))
+    return replace(
+        layout,
+        registers=tuple(vectors[count:]),
+        lanes=(*vectors[:count], *copies),
+        warps=((0,),) * len(layout.warps),
+    )
 
 
 def _iterations(loop: scf.ForOp, loads: list[_Load], warps: int, most: int) -> int:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from tilewright.ir.walk import ancestors
+
+LIMIT = "gpu.max_registers"
+"""On a function: the registers per thread that a launch allows (`maxnreg`)."""
+
 PARTITIONS = 4
 """Partitions of an SM, each with its warps and its registers."""
 REGISTERS_PER_PARTITION = 16 << 10
@@ -18,3 +26,10 @@ def max_registers_per_thread(warps: int) -> int:
     """
     in_a_part = -(-warps // PARTITIONS)
     return min(MAX_REGISTERS_PER_THREAD, REGISTERS_PER_PARTITION // (32 * in_a_part) // UNIT * UNIT)
+
+
+def registers_allowed(op: Operation, warps: int) -> int:
+    """The same, or fewer where the function that `op` is in has a limit."""
+    given = next(filter(None, (o.attributes.get(LIMIT) for o in ancestors(op))), None)
+    most = max_registers_per_thread(warps)
+    return min(most, given.value.data) if isinstance(given, IntegerAttr) else most
