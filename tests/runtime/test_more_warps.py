@@ -160,3 +160,64 @@ def test_rows_whose_ctas_spill(monkeypatch, spills, taken):
 
     assert (ctas(), ctas(num_warps=32), ctas(num_warps=32, disable=(shares,))) == (taken, taken, 4)
     assert ctas(num_ctas=2) == 2
+
+
+@tw.jit
+def attention(Q, K, Out, n, M: tl.constexpr, D: tl.constexpr, BARRIER: tl.constexpr):
+    m, c, d = tl.arange(0, M), tl.arange(0, 64), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((M, D), tl.float32)
+    for i in range(n):
+        k = tl.load(K + (i * 64 + c)[:, None] * D + d[None, :])
+        p = tl.exp2(tl.dot(q, tl.trans(k)))
+        total = tl.dot(p.to(k.dtype), tl.trans(k) if k.dtype == tl.float8e5 else k, total)
+    if BARRIER:
+        tl.inline_asm_elementwise(
+            "bar.sync 3, 128; mov.b32 $0, 0;", "=r", [], tl.int32, is_pure=False, pack=1
+        )
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+def attention_code(rows=128, kind="fp16", barrier=False, **options):
+    types = {**dict.fromkeys(("Q", "K"), f"*{kind}:16"), "Out": "*fp32:16", "n": "i32"}
+    sizes = {"M": rows, "D": 64, "BARRIER": barrier}
+    return attention.compile(types, sizes, target="sm_90a", options=options)
+
+
+def registers_per_warp(monkeypatch, spills, **registers):
+    """Let kernels of so many warps take registers (`w4=200`), and with eight warps spill by the number of stages."""
+    made = compiler._compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        found = spills.get(options.num_stages, 0) if options.num_warps == 8 else 0
+        count = registers[f"w{options.num_warps}"]
+        return replace(artifact, plan=replace(artifact.plan, registers=count, spills=found))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+
+
+@pytest.mark.parametrize(("w4", "spills", "threads", "stages"), [
+    (200, {}, 256, 3),  # two CTAs of four warps: eight have half of the registers
+    (200, {3: 40}, 256, 2),
+    (200, {3: 40, 2: 40}, 128, 3),
+    (120, {}, 128, 3),  # four CTAs share an SM
+])  # fmt: skip
+def test_more_warps_where_registers_leave_an_sm_few(monkeypatch, w4, spills, threads, stages):
+    registers_per_warp(monkeypatch, spills, w4=w4, w8=128)
+    made = attention_code(num_warps=4)
+    assert made.plan.threads == threads
+    assert f"gpu.num_stages = {stages}" in made.asm["gpu"]
+    assert (".maxnreg 128" in made.asm["ptx"]) == (threads == 256)
+
+
+@pytest.mark.parametrize(("form", "options"), [
+    ({"rows": 64}, {}),  # two warpgroups would share one block of rows
+    ({"kind": "fp8e5"}, {}),
+    ({"barrier": True}, {}),  # which counts threads
+    ({}, {"maxnreg": 255}), ({}, {"num_ctas": 2}),
+])  # fmt: skip
+def test_warps_as_asked_where_registers_leave_an_sm_few(monkeypatch, form, options):
+    registers_per_warp(monkeypatch, {}, w4=200, w8=128)
+    made = attention_code(**form, num_warps=4, **options)
+    assert made.plan.threads == 128

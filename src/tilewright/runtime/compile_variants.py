@@ -57,6 +57,59 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
     return [replace(options, num_warps=options.num_warps << i) for i in counts]
 
 
+_FEW_WARPS = 8
+"""Warps per SM up to which twice as many fill the time in which others wait for MMAs."""
+_FEWEST_CTAS = _FEWEST_STAGES = 2
+_ROWS_OF_WGMMA, _WARPS_OF_WGMMA = 64, 4
+_HALF_BYTES = 2
+FEW_SPILLS = 16
+"""Spilled registers per thread, mostly addresses of later loops, that cost less than twice the warps gain. (With 35
+attention's causal backward pass is as fast as with four warps.)"""
+
+
+def rows_of_dots_in_sequence(module: Any) -> int:
+    """The fewest rows of a kernel's dots if a loop has several of them, all of 16-bit floats; else 0. What is computed
+    between dots leaves the tensor cores idle."""
+    from xdsl.dialects import scf
+
+    from tilewright.dialects import tile
+
+    dots = [op for op in module.walk() if isinstance(op, tile.DotOp)]
+    blocks = [op.parent for op in dots if isinstance(op.parent_op(), scf.ForOp)]
+    sizes = {tile.element_bytes(tile.element_of(v)) for op in dots for v in (op.lhs, op.rhs)}
+    if len(blocks) == len(set(blocks)) or sizes != {_HALF_BYTES}:
+        return 0
+    return min(tile.shape_of(op.result)[-2] for op in dots)
+
+
+def with_half_the_registers(
+    artifact: Artifact, options: Options, machine: TargetInfo, rows: int
+) -> list[Options]:
+    """Options with twice the warps and half of the registers each, so that as many CTAs share an SM; then with the
+    fewest stages, whose addresses take fewer registers.
+
+    Empty unless a warpgroup computes several blocks of rows, each with `wgmma` of its own, and registers leave an SM few
+    warps. `rows`: those of the smallest dot.
+    """
+    plan, warps = artifact.plan, 2 * options.num_warps
+    if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
+        return []
+    if "wgmma" not in artifact.asm.get("ptx", "") or plan.threads != _LANES * options.num_warps:
+        return []
+    if warps % _WARPS_OF_WGMMA or warps // _WARPS_OF_WGMMA * _ROWS_OF_WGMMA > rows:
+        return []
+    from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+
+    ctas = resident_ctas(CtaResources(plan.threads, plan.registers, plan.shared_bytes), machine)
+    if ctas < _FEWEST_CTAS or ctas * options.num_warps > _FEW_WARPS:
+        return []
+    limit = most_registers(CtaResources(_LANES * warps, 0, plan.shared_bytes), ctas)
+    off = (*options.disable, MOST_IN_FLIGHT)
+    halved = replace(options, num_warps=warps, maxnreg=limit, disable=off)
+    fewest = min(options.num_stages, _FEWEST_STAGES)
+    return [halved, *([replace(halved, num_stages=fewest)] if fewest < options.num_stages else [])]
+
+
 def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:
     """Whether a kernel spills more than a few registers whose warps or CTAs `distribute-rows-over-cluster` may have
     chosen."""
@@ -88,6 +141,7 @@ def carries_too_much(module: Any, options: Options) -> bool:
     )
 
 
+_LANES = 32
 _ROWS, _COLUMNS = 16, 8
 """Extents of the part of a dot's result that one warp computes per instruction."""
 

@@ -30,16 +30,19 @@ from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_la
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compile_variants import (
+    FEW_SPILLS,
     FEWER_SPILLS,
     MOST_IN_FLIGHT,
     SMALLER_SHARES,
     WARPS_WITH_ALL_REGISTERS,
     carries_too_much,
     less_shared_memory_text,
+    rows_of_dots_in_sequence,
     serializes_mmas,
     shares_a_row,
     spills_to_avoid,
     warps_that_share_work,
+    with_half_the_registers,
     with_less_shared_memory,
     with_more_warps,
 )
@@ -129,6 +132,7 @@ class _Variants:
         start_workers()
         module = _front_end(self.kernel, self.signature, options)
         parts, many = warps_that_share_work(module), spills_to_avoid(module)
+        rows = rows_of_dots_in_sequence(module) if parts else 0
         wider = with_more_warps(options, self.machine, parts)
         if parts and carries_too_much(module, options):
             # warps without a part in the smallest dot still hold a part of what is carried
@@ -149,6 +153,8 @@ class _Variants:
             how = "with num_warps={0.num_warps}"
         elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
             return self._without(MOST_IN_FLIGHT, taken, artifact)
+        elif halved := with_half_the_registers(artifact, taken, self.machine, rows):
+            return self._with_half_the_registers(halved, artifact)
         else:
             return artifact
         fewer = spills // FEWER_SPILLS + 1
@@ -157,6 +163,18 @@ class _Variants:
             return artifact
         told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
         return _in_form(*found, [told])
+
+    def _with_half_the_registers(self, options: Sequence[Options], artifact: Artifact) -> Artifact:
+        """The kernel with the first of these options with which it hardly spills; else `artifact`."""
+        for each in options:
+            try:
+                found = self.compile(each)
+            except OutOfResources:
+                continue
+            if found.plan.spills <= FEW_SPILLS and not serializes_mmas(found):
+                told = f"few warps would share an SM: compiled with num_warps={each.num_warps}"
+                return _in_form(found, each, [told])
+        return artifact
 
     def _without(self, name: str, taken: Options, artifact: Artifact) -> Artifact:
         """The kernel without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
@@ -203,7 +221,8 @@ class _Variants:
 def _in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
     """Record in the artifact the options that it was compiled with, and why."""
     log = [*artifact.asm.get("log", "").splitlines(), *told]
-    form = {"num_stages": taken.num_stages, "num_warps": taken.num_warps, "disable": taken.disable}
+    names = ("num_stages", "num_warps", "disable", "maxnreg")
+    form = {name: getattr(taken, name) for name in names}
     return replace(artifact, asm={**artifact.asm, "log": "\n".join(log), _FORM: json.dumps(form)})
 
 
@@ -217,8 +236,7 @@ def _taken(artifact: Artifact, options: Options) -> Options:
     if form is None:
         return options
     found = json.loads(form)
-    warps, stages = found["num_warps"], found["num_stages"]
-    return replace(options, num_warps=warps, num_stages=stages, disable=tuple(found["disable"]))
+    return replace(options, **{**found, "disable": tuple(found["disable"])})
 
 
 _as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
