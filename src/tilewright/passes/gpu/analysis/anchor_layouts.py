@@ -36,7 +36,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     run_length,
 )
 from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
-from tilewright.passes.gpu.analysis.common_runs import common_run
+from tilewright.passes.gpu.analysis.common_runs import CommonRuns
 from tilewright.passes.gpu.analysis.elementwise_values import (
     operands_of,
     results_of,
@@ -84,6 +84,7 @@ class AnchorLayouts:
         self.known = Facts()
         self._anchors: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
+        self._common_runs = CommonRuns(self.known, self.is_free)
         self._open_loops = 0
         """Enclosing loops whose carried tiles have no anchor layout yet: neither has what is computed from those alone."""
         self._of_clusters: dict[tuple[int, ...], Layout] | None = (
@@ -99,8 +100,7 @@ class AnchorLayouts:
         around = self._gathers.accesses.get(op)
         if around is not None and is_gather(op):
             return around
-        run = common_run(op, self.known, self.is_free)
-        best = access_layout(op, self.known, self.warps, run)
+        best = access_layout(op, self.known, self.warps, self._common_runs.of(op))
         if around is None or not isinstance(op, View):
             return best
         return around if accesses_as_well(op, accessed(op), around, best) else best

@@ -17,29 +17,53 @@ _NARROWEST_LOAD = 4
 """Bytes that a thread loads at least where it loads fewer because of a store."""
 
 
-def common_run(op: Operation, known: Facts, is_free: Callable[[SSAValue], bool]) -> int | None:
-    """The run of a load that is combined with loads or stores of other types; None: as many elements as it can take.
+class CommonRuns:
+    """The runs of loads that are combined with loads or stores of other types.
 
     Of loads, that of the one with the smallest elements, as long as a thread has no more than 32 bytes of any (two
     accesses, but no conversion). A store takes 16 bytes: two stores that each write half of every sector take as long
     as stores of twice the data.
     """
-    if not isinstance(op, tile.LoadViewOp) or contiguous_dim(op) is None:
-        return None
 
-    def following(value: SSAValue) -> list[SSAValue]:
-        return [v for v in operands_of(value) + results_of(value) if not is_free(v)]
+    def __init__(self, known: Facts, is_free: Callable[[SSAValue], bool]) -> None:
+        self.known, self.is_free = known, is_free
+        self._found: dict[Operation, dict[int, int]] = {}
+        """Of each load, the runs of all that it is combined with, by their contiguous dimension."""
 
-    found = list(closure([op.result], following))
-    if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
-        return None
-    loads = [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
-    matching = [o for o in loads if contiguous_dim(o) == contiguous_dim(op)]
-    runs = {run_length(o, known) for o in matching}
-    size = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
-    longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
-    shortest = min([longest, *(run for o in matching for run in _stored_runs(o, known))])
-    return shortest if len(runs) > 1 or shortest < longest else None
+    def of(self, op: Operation) -> int | None:
+        """The run of a load; None: as many elements as it can take."""
+        dim = contiguous_dim(op) if isinstance(op, tile.LoadViewOp) else None
+        if dim is None:
+            return None
+        if op not in self._found:
+            loads = self._combined(op.results[0])
+            dims = {d for load in loads if (d := contiguous_dim(load)) is not None}
+            runs = {d: run for d in dims if (run := self._run(loads, d)) is not None}
+            self._found[op] = {}  # multiplied ones are combined with none
+            self._found.update(dict.fromkeys(loads, runs))
+        return self._found[op].get(dim)
+
+    def _combined(self, value: SSAValue) -> list[tile.LoadViewOp]:
+        """The loads that elementwise operations combine with one, itself included; none if any is multiplied. To be
+        combined is symmetric and transitive."""
+
+        def following(value: SSAValue) -> list[SSAValue]:
+            return [v for v in operands_of(value) + results_of(value) if not self.is_free(v)]
+
+        found = list(closure([value], following))
+        if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
+            return []
+        return [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
+
+    def _run(self, loads: list[tile.LoadViewOp], dim: int) -> int | None:
+        """The common run of those of `loads` that are contiguous along `dim`."""
+        matching = [load for load in loads if contiguous_dim(load) == dim]
+        runs = {run_length(load, self.known) for load in matching}
+        size = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
+        longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
+        stored = (run for load in matching for run in _stored_runs(load, self.known))
+        shortest = min([longest, *stored])
+        return shortest if len(runs) > 1 or shortest < longest else None
 
 
 def _stored_runs(load: tile.LoadViewOp, known: Facts) -> Iterator[int]:
