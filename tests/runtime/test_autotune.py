@@ -477,6 +477,18 @@ def test_results_are_kept_and_one_more_configuration_times_only_that():
     assert more.compiled == [2] and tuner.best_config.kwargs == {"BLOCK": 2}
 
 
+def test_failing_configurations_are_left_out_where_the_others_are_known():
+    x, out = arrays()
+    for _ in range(2):
+        kernel = FakeKernel()
+        kernel.fails = {4: OutOfResources(300, 200, "shared memory")}
+        tuner = tuned(kernel, blocks(4, 8))
+        tuner[(1,)](x, out, 8)
+        assert (
+            tuner.best_config.kwargs == {"BLOCK": 8} and list(tuner.failures) == tuner.configs[:1]
+        )
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "identity": 3}'])
 def test_a_damaged_file_counts_as_absent(cache, text):
     x, out = arrays()

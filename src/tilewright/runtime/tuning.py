@@ -99,6 +99,7 @@ class Tuner:
     effective: Callable[[Config], dict[str, Any]]
     timings: dict[Config, Any] = field(default_factory=dict)
     failures: dict[Config, str] = field(default_factory=dict)
+    errors: list[Exception] = field(default_factory=list)
     measured: int = 0
     """Number of configurations timed in this run (the rest were cached or duplicates)."""
     from_disk: int = 0
@@ -147,6 +148,11 @@ class Tuner:
             self._raise_all_failed()
         return next(config for config, median in medians.items() if median <= best * TIE)
 
+    def _raise_common_error(self) -> None:
+        """Raise the error with which all configurations failed to compile, if it is one."""
+        if len({_first_line(error) for error in self.errors}) == 1:
+            raise self.errors[0]
+
     def _raise_all_failed(self) -> None:
         reasons = [f"  {config}\n    {why}" for config, why in self.failures.items()]
         raise AutotuneError(
@@ -162,6 +168,8 @@ class Tuner:
         name = getattr(innermost(self.task.kernel), "__name__", "kernel")
         with progress(name, len(configs)) as advance:
             working, written = self._compile(configs, advance)
+            if not working and not known:
+                self._raise_common_error()
             snapshot = Snapshot(self._values(written))
             best = min(known, default=math.inf)
             try:
@@ -180,18 +188,15 @@ class Tuner:
     ) -> tuple[list[Config], list[str]]:
         """The configurations that compile, and the arguments that any of them may write."""
         working, written = [], dict.fromkeys([*self.task.reset_to_zero, *self.task.restore_value])
-        errors: list[Exception] = []
         for config, compiled in zip(configs, self._compiled(configs), strict=True):
             if isinstance(compiled, Exception):
-                errors.append(compiled)
+                self.errors.append(compiled)
                 self.failures[config] = _first_line(compiled)
                 advance()
                 continue
             working.append(config)
             written.update(dict.fromkeys(self._written(compiled)))
             advance()
-        if errors and not working and len({_first_line(error) for error in errors}) == 1:
-            raise errors[0]
         return working, list(written)
 
     def _compiled(self, configs: Sequence[Config]) -> Iterator[Any]:
