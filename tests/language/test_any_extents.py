@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.engines import run
 from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.errors import CompilationError, KernelTypeError
+from tilewright.errors import CompilationError, KernelTypeError, PassError
 
 
 def scaled_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
@@ -101,3 +102,24 @@ def test_rows_on_gpus(shape):
     compiled = any_extents.compile({"x": "*fp32:16", "out": "*fp32:16"} | sizes, None, "sm_90a")
     found = run_ptx(compiled.artifact, [x, np.zeros_like(x)], (1,))[1]
     np.testing.assert_allclose(found, x / x.sum(1, keepdims=True), rtol=1e-6)
+
+
+@tw.jit(any_extents=True)
+def pairs(x_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.arange(0, ROWS)[:, None]
+    x = tl.load(x_ptr + row * COLUMNS + tl.arange(0, COLUMNS)[None, :])
+    place = row * (2 * COLUMNS) + tl.arange(0, 2 * COLUMNS)[None, :]
+    tl.store(out_ptr + place, tl.interleave(x, x + 1))
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 8), (12, 16), (6, 6)])
+def test_reshapes_on_a_gpu_are_right_or_rejected(shape):
+    """The copies of a block that a thread has are not where a reshape, linear in the bits of a place, looks for them."""
+    x = np.random.default_rng(0).random(shape, np.float32)
+    out = np.zeros((shape[0], 2 * shape[1]), np.float32)
+    try:
+        (_, found) = run("sm_80", pairs, (1,), x, out, ROWS=shape[0], COLUMNS=shape[1])
+    except PassError as error:
+        assert shape != (4, 8) and "has no form on a GPU" in str(error)
+        return
+    assert (found == np.stack([x, x + 1], -1).reshape(out.shape)).all()
