@@ -62,7 +62,7 @@ _FEW_WARPS = 8
 _FEWEST_CTAS = _FEWEST_STAGES = 2
 _ROWS_OF_WGMMA, _WARPS_OF_WGMMA = 64, 4
 _HALF_BYTES = 2
-FEW_SPILLS = 16
+SPILLS_WORTH_WARPS = 16
 """Spilled registers per thread, mostly addresses of later loops, that cost less than twice the warps gain. (With 35
 attention's causal backward pass is as fast as with four warps.)"""
 

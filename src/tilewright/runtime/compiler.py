@@ -30,10 +30,10 @@ from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_la
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compile_variants import (
-    FEW_SPILLS,
     FEWER_SPILLS,
     MOST_IN_FLIGHT,
     SMALLER_SHARES,
+    SPILLS_WORTH_WARPS,
     WARPS_WITH_ALL_REGISTERS,
     carries_too_much,
     less_shared_memory_text,
@@ -171,7 +171,7 @@ class _Variants:
                 found = self.compile(each)
             except OutOfResources:
                 continue
-            if found.plan.spills <= FEW_SPILLS and not serializes_mmas(found):
+            if found.plan.spills <= SPILLS_WORTH_WARPS and not serializes_mmas(found):
                 told = f"few warps would share an SM: compiled with num_warps={each.num_warps}"
                 return _in_form(found, each, [told])
         return artifact
