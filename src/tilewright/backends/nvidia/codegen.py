@@ -62,6 +62,7 @@ from tilewright.passes.gpu.analysis import cluster_loops
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
+from tilewright.passes.gpu.analysis.unobserved_lanes import first_operations
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -95,6 +96,7 @@ class KernelCodegen(Codegen):
         """Accumulators of MMAs that a loop has waited for at its exit."""
         self.held: set[Value] = set()  # words of optimization barriers
         self.read_only: set[Value] = set()  # loads of what no program stores
+        self.first = first_operations(function)
         self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []

@@ -40,10 +40,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
     vector_of,
 )
-from tilewright.passes.gpu.analysis.unobserved_lanes import (
-    inactive_lanes_unobserved,
-    is_among_first,
-)
+from tilewright.passes.gpu.analysis.unobserved_lanes import inactive_lanes_unobserved
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -274,7 +271,7 @@ class _Others:
 
     @cached_property
     def _undefined(self) -> Value | None:
-        unobserved = is_among_first(self.op) and inactive_lanes_unobserved(self.op)
+        unobserved = self.op in self.gen.first and inactive_lanes_unobserved(self.op)
         kind = llvm_type(tile.element_of(self.op.result))
         return ir.Constant(kind, ir.Undefined) if unobserved else None
 

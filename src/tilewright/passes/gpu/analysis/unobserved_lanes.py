@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import takewhile
 
 from xdsl.dialects import arith
 from xdsl.dialects.func import FuncOp
@@ -50,16 +49,19 @@ def inactive_lanes_unobserved(load: tile.LoadOp | tile.LoadViewOp) -> bool:
     return not observed
 
 
-def is_among_first(load: Operation) -> bool:
-    """Whether a program has only loaded and computed element by element when it comes to `load`, in the first iteration
-    of the loops around it."""
-    around = load
-    while not isinstance(around, FuncOp) and (block := around.parent) is not None:
-        before = takewhile(lambda op, end=around: op is not end, block.ops)
-        if any(op.regions or (has_effect(op) and not isinstance(op, _FACTS)) for op in before):
-            return False
-        around = block.parent_op() or load
-    return isinstance(around, FuncOp)
+def first_operations(function: FuncOp) -> set[Operation]:
+    """The operations before which a program has only loaded and computed element by element, in the first iteration of
+    the loops around them."""
+    found: set[Operation] = set()
+    pending = [block for region in function.regions for block in region.blocks]
+    while pending:
+        for op in pending.pop().ops:
+            found.add(op)
+            if op.regions:
+                pending += [block for region in op.regions for block in region.blocks]
+            if op.regions or (has_effect(op) and not isinstance(op, _FACTS)):
+                break
+    return found
 
 
 def _stores_inside(user: object, value: SSAValue, load: tile.LoadOp | tile.LoadViewOp) -> bool:
