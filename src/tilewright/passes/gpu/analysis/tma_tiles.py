@@ -172,6 +172,10 @@ def match_tma_tile(
     divided = lines[0].extent is None and not _reached(
         lines[0].place, shared.contiguous_extent, inequalities
     )
+    endless = lines[0].extent is None and seen[0] is None
+    if endless and not inequalities.nonnegative(lines[0].place, assumed=True):
+        # rows without an end go on in front of x = 0, where the tile of an earlier row ends
+        return Missed(Reason.COORDINATES, (copy.base,))
     if 2 + len(planes) + divided > _MOST_DIMS:
         return Missed(Reason.TOO_MANY_DIMS)
     return _tile(copy, root, between, lines, planes, divided, seen, shared, inequalities, origin)
