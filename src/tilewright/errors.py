@@ -30,6 +30,7 @@ from __future__ import annotations
 import linecache
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unicodedata import east_asian_width
 
 
@@ -109,6 +110,11 @@ class TilewrightError(Exception):
         self.location = location
         self.context = ""
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without calling `__init__`, whose parameters differ between subclasses: an error that a worker process
+        cannot hand back leaves `multiprocessing.Pool` waiting forever."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
     def __str__(self) -> str:
         parts = [f"{self.location}: {self.message}" if self.location else self.message]
