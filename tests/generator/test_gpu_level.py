@@ -52,6 +52,7 @@ def random_config(rng, target):
         int(rng.choice([16, 32, 64])), int(rng.choice([1, 4])), warps, int(rng.choice([1, 2, 3, 4])),
         split_k=int(rng.choice([1, 1, 2, 3])) if form == "tiled" else 1,
         persistent=persistent, tma_multicast=persistent and bool(rng.random() < 0.4),
+        multicast_operand="ab"[int(rng.integers(2))],
         use_tma=bool(rng.random() < 0.8), wgmma_rs=bool(rng.random() < 0.7), form=form,
     )  # fmt: skip
 

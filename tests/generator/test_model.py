@@ -80,7 +80,7 @@ def test_operands_that_warps_turn_are_not_for_one_program_a_multiprocessor(eleme
     work = Workload(4096, 4096, 4096, element=element, out=out, accumulator=sums, mn_major=across)
     assert choose(work, HOPPER).tiling.persistent == (not across)
     inside_lines = replace(work, row_alignment=(16, 16))
-    assert any(t.pairs for t in gpu_tilings(inside_lines, HOPPER)) == (not across)
+    assert any(t.multicast for t in gpu_tilings(inside_lines, HOPPER)) == (not across)
 
 
 def test_long_sums_of_few_tiles_are_split():
@@ -141,7 +141,7 @@ def test_rows_that_begin_inside_of_lines_are_read_once_by_two_ctas():
     """128 x 6144 x 4104 on an H200: 29.0 µs so; in 128 x 192 tiles with K in four parts 33.2."""
     work = Workload(128, 6144, 4104, 1, "bf16", "bf16", row_alignment=(16, 16))
     chosen = choose(work, HOPPER).tiling
-    assert chosen.pairs
+    assert chosen.multicast
     assert chosen.split_k == 1
 
 
@@ -224,3 +224,10 @@ def test_products_of_nothing_have_a_configuration(size, target):
     contraction = Contraction(half, half, half)
     assert choose(contraction, *size, machine(target), 0, packed=True)
     assert explain(contraction, *size, machine(target))
+
+
+def test_groups_leave_no_few_rows_of_tiles_over():
+    """4099 rows are 33 rows of tiles: groups of 16 would leave one, which would read all of B for itself."""
+    work = Workload(4099, 4096, 4096, element="bf16", out="bf16")
+    assert choose(work, HOPPER).tiling.group == 17
+    assert choose(replace(work, m=4096), HOPPER).tiling.group == 16

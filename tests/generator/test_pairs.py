@@ -1,4 +1,4 @@
-"""Two tiles, one below the other, by neighbouring blocks that fetch what both need once."""
+"""Two adjacent tiles, one below the other or side by side, by neighbouring CTAs that fetch what both need once."""
 
 import numpy as np
 import pytest
@@ -27,15 +27,39 @@ CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, tma_multicast=T
 @pytest.mark.parametrize("batch", [(), (2,)])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-def test_as_a_gpu_would_have_it(shape, batch, turned, target):
-    """Rows of tiles even and odd in number: there the last pair has a tile below the end."""
+@pytest.mark.parametrize("operand", ["a", "b"])
+def test_as_a_gpu_would_have_it(shape, batch, turned, target, operand):
+    """Rows, or columns, of tiles even and odd in number: there the last pair has a tile beyond the end."""
     rng, (m, n, k) = np.random.default_rng(4), shape
     a = array(rng, (*batch, m, k), "float16", turned[0])
     b = array(rng, (*batch, k, n), "float16", turned[1])
     out = np.full((*batch, m, n), np.nan, np.float16)
-    interpret(target_info(target), a, b, out, config=CONFIG)
+    interpret(target_info(target), a, b, out, config=CONFIG.with_(multicast_operand=operand))
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     assert np.abs(out - wanted).max() <= 2e-3 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("columns", [152, 176])
+def test_large_accumulators(columns):
+    """More accumulators than one more warp leaves room for: a producer warpgroup gives its registers away. 152 columns
+    are stored in parts of 8."""
+    rng, made = np.random.default_rng(7), []
+    config = CONFIG.with_(block_m=256, block_n=columns, multicast_operand="a")
+
+    def run(program, target, module, signature, arguments, grid):
+        to_gpu(module, program, target.name)
+        made.append(module)
+        run_module(module, arguments, grid)
+
+    a, b = array(rng, (264, 72), "float16"), array(rng, (72, 320), "float16", True)
+    out = np.full((320, 264), np.nan, np.float16).T
+    interpret(target_info("sm_90a"), a, b, out, config=config, run=run)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(out - wanted).max() <= 2e-3 * np.abs(wanted).max()
+    (producer,) = [op for op in made[0].walk() if isinstance(op, gpu.ProducerWarpOp)]
+    assert producer.consumer_registers is not None
+    assert producer.consumer_registers.value.data > 168 > producer.producer_registers.value.data
+    assert [op for op in made[0].walk() if isinstance(op, gpu.TmaStoreOp)]
 
 
 OFF = [
@@ -91,6 +115,15 @@ def test_on_a_cpu():
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((300, 70)), rng.standard_normal((70, 200))
     np.testing.assert_allclose(tw.matmul(a, b, config=CONFIG), a @ b, rtol=1e-11, atol=1e-11)
+
+
+def test_which_operand():
+    assert CONFIG.text.endswith("persistent multicast")
+    config = CONFIG.with_(multicast_operand="a")
+    assert config.text.endswith("persistent multicast-a")
+    assert tw.MatmulConfig.from_text(config.text) == config
+    with pytest.raises(LaunchError, match="'a' or 'b', not 'c'"):
+        CONFIG.with_(multicast_operand="c")
 
 
 def test_only_persistent_programs():

@@ -30,9 +30,9 @@ _ACCESS = 16
 _MOST_SUMS = 1 << 30
 
 #: SwapAB is chosen if its estimate is below this fraction
-_SWAP_BELOW = 0.98
-#: with more rows tiles fit without SwapAB
-_MOST_SWAPPED_ROWS = 512
+_SWAP_BELOW = 0.982
+#: the same for many rows, where either order has tiles that fit
+_SWAP_MANY_BELOW, _MANY_ROWS = 0.97, 513
 #: rows that leave so many of the 64 of `wgmma` empty that SwapAB, whose tiles fit them, is always chosen
 _FEW_ROWS = 48
 
@@ -125,7 +125,7 @@ def _chosen_swapped(
     rows of `wgmma` empty, or a small remainder of columns. None if the contraction cannot be swapped, the target has no
     `wgmma`, or operands are not loaded by TMA (rows aligned to less than 16 bytes)."""
     other = contraction.swapped()
-    if other is None or not target.mma_unit(WGMMA) or work.m >= min(work.n, _MOST_SWAPPED_ROWS + 1):
+    if other is None or not target.mma_unit(WGMMA) or work.m >= work.n:
         return None
     if any(start % _ACCESS for start in _all_starts(contraction, work.m, work.n, work.k)):
         return None
@@ -133,7 +133,8 @@ def _chosen_swapped(
     if work.m <= _FEW_ROWS:
         return found
     whole = found.tiling.split_k < plain.tiling.split_k
-    share = 1 + model.SPLIT_GAIN if whole else _SWAP_BELOW
+    below = _SWAP_MANY_BELOW if work.m >= _MANY_ROWS else _SWAP_BELOW
+    share = 1 + model.SPLIT_GAIN if whole else below
     return found if found.best.nanoseconds < share * plain.best.nanoseconds else None
 
 
@@ -207,19 +208,20 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     ahead = tiling.stages if tiling.two_ctas else max(1, tiling.stages - 1)
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
-        ahead, tiling.split_k, tiling.persistent, tma_multicast=tiling.pairs,
+        ahead, tiling.split_k, tiling.persistent, tma_multicast=bool(tiling.multicast),
+        multicast_operand=tiling.multicast or "b",
     )  # fmt: skip
 
 
 def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
     """Whether the back ends support a tiling: on GPUs powers of two, for `wgmma` also three times these, with columns
-    in multiples of 16, or of 8 below 64."""
+    in multiples of 8."""
     if not target.is_gpu:
         return True
     groups = bool(target.mma_unit(WGMMA))
     odd = (1, 3) if groups else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
-    if groups and tiling.block_n % (16 if tiling.block_n >= 64 else 8) == 0:
+    if groups and tiling.block_n % 8 == 0:
         blocks = (tiling.block_m, tiling.block_k)
     return all(block // (block & -block) in odd for block in blocks)
 

@@ -21,6 +21,7 @@ _NUMBERS = {
 }
 _FLAGS = {
     "persistent": {"persistent": True}, "multicast": {"tma_multicast": True},
+    "multicast-a": {"tma_multicast": True, "multicast_operand": "a"},
     "no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False}, "swap": {"swap_operands": True},
 }  # fmt: skip
 #: deprecated words, which stored texts have
@@ -68,8 +69,9 @@ class MatmulConfig:
         split_k: number of programs per output tile, each with a part of K. They write partial results to a
             workspace; a second launch adds them in a fixed order, so results are reproducible.
         persistent: launch one program per SM, which loops over tiles.
-        tma_multicast: the CTAs of a cluster of two compute vertically adjacent tiles and multicast their common
-            tile of B (sm_90a, with `persistent`). Other targets compute the two tiles one after the other.
+        tma_multicast: the CTAs of a cluster of two compute adjacent tiles and multicast their common operand
+            (sm_90a, with `persistent`). Other targets compute the two tiles one after the other.
+        multicast_operand: which: "b", of vertically adjacent tiles, or "a", of horizontally adjacent ones.
         use_tma: load operands by TMA where possible (sm_90a); False: by threads (`cp.async`).
         wgmma_rs: pass MN-major tf32 operands to tensor cores through registers (pass `select-wgmma-rs`,
             sm_90a); False: transpose them in shared memory.
@@ -99,6 +101,7 @@ class MatmulConfig:
     form: str = "tiled"
     rows_per_load: int = 1
     tma_multicast: bool = False
+    multicast_operand: str = "b"
     swap_operands: bool = False
     prepack: Panels | None = None
 
@@ -127,6 +130,10 @@ class MatmulConfig:
             )
         if self.tma_multicast and not self.persistent:
             raise LaunchError("MatmulConfig: tma_multicast is for persistent programs")
+        if self.multicast_operand not in ("a", "b"):
+            raise LaunchError(
+                f"MatmulConfig: multicast_operand is 'a' or 'b', not {self.multicast_operand!r}"
+            )
         if self.rows_per_load > 1 and self.form != "gemv":
             raise LaunchError("MatmulConfig: rows_per_load is for form 'gemv'")
         if self.prepack is not None:
@@ -168,7 +175,7 @@ class MatmulConfig:
         """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names.
 
         block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. Non-default fields follow:
-        k split_k, j rows_per_load, `persistent`, `multicast`, `no-tma`, `no-rs` (without
+        k split_k, j rows_per_load, `persistent`, `multicast` (of B; `multicast-a`), `no-tma`, `no-rs` (without
         `wgmma_rs`), `swap`, the form, and `Panels.text`. `from_text` reads it.
         """
         parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
@@ -180,7 +187,7 @@ class MatmulConfig:
         if self.persistent:
             parts.append("persistent")
         if self.tma_multicast:
-            parts.append("multicast")
+            parts.append("multicast" + "-a" * (self.multicast_operand == "a"))
         if not self.use_tma:
             parts.append("no-tma")
         if not self.wgmma_rs:

@@ -22,8 +22,10 @@ than the fastest on average (`tests/generator/test_model.py` has choices and tim
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tilewright.generator.hardware_rates import (
+    CLUSTER_TILES,
     HALF_TILES,
     LINE,
     PLAIN_TILES,
@@ -38,7 +40,8 @@ from tilewright.generator.hardware_rates import (
     wgmma_shared_traffic,
 )
 from tilewright.generator.workload import SIZES, Estimate, Tiling, Workload
-from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle
+from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle, widest_swizzle
+from tilewright.passes.gpu.analysis.registers import register_split
 from tilewright.targets import GpuRates, SmLimits, TargetInfo
 from tilewright.targets.instructions import WGMMA
 
@@ -61,10 +64,12 @@ _FETCHED_AHEAD_NS = 600.0
 _FEWEST_STAGES_AHEAD = 3
 #: bytes of stages that suffice if results pass through shared memory, too
 _BYTES_AHEAD = 128 << 10
-#: bytes per row of an epilogue subtile
-_PART_LINE = 128
+#: bytes of an epilogue subtile, at least
+_PART_BYTES = 16 << 10
 #: accumulator registers per thread with which persistent kernels were measured, and registers needed in addition
 _MAX_ACCUMULATORS_WITH_PRODUCER, _BESIDE_SUMS = 128, 32
+#: the latter, and the most warps, where the producer's registers become the consumers' (`specialize-warps`)
+_BESIDE_MORE_SUMS, _MOST_WARPS_WITH_MORE = 48, 8
 #: time per part of K: 16 and 33 rows times 4096 x 14336 took 42, 44, 46 and 48 µs in 2, 4, 6 and 8 parts (H200)
 _PART_NS = 900.0
 #: time in which an SM receives what all stages of its CTAs hold: 7 x 4096 x 4096 in 64 x 8 tiles took 20.4 µs with 64 KB
@@ -140,21 +145,33 @@ def _of_tile(
     fewer = _stages_for_two(work, block, target)
     if groups and block[0] * block[1] <= _NARROW and _FEWEST_STAGES_FOR_TWO <= fewer < stages:
         found.append(Tiling(*block, warps, fewer, group, two_ctas=True))
-    ahead = _stages_ahead(work, block, target)
-    registers = block[0] * block[1] // (32 * warps)
-    fits = ahead >= _FEWEST_STAGES_AHEAD and registers <= _max_accumulators_with_producer(warps)
-    fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
-    few = (
-        ahead < _FEWEST_STAGES_AHEAD
-        or registers > _MAX_ACCUMULATORS_WITH_PRODUCER
-        or work.m <= block[0]
-    )
     if not groups or work.epilogue_bytes or _is_transposed(work):
         return found
-    if fits and tiles > target.cores:
-        found.append(Tiling(*block, warps, ahead, group, persistent=True))
-    if min(work.row_alignment) < LINE and not few:
-        found.append(Tiling(*block, warps, ahead, group, persistent=True, pairs=True))
+    return [*found, *_persistent(work, target, block, warps, tiles)]
+
+
+def _persistent(
+    work: Workload, target: TargetInfo, block: tuple[int, int, int], warps: int, tiles: int
+) -> list[Tiling]:
+    """Candidates that compute many tiles, or two by two."""
+    ahead = _stages_ahead(work, block, target)
+    registers = block[0] * block[1] // (32 * warps)
+    if ahead < _FEWEST_STAGES_AHEAD or registers > _max_accumulators_with_producer(warps):
+        return []
+    group = _group(work, block[0], block[1], target.cores or 1)
+    alone = Tiling(*block, warps, ahead, group, persistent=True)
+    # 2048 x 11008 x 4096 gained 1.4 % in tiles of 256 x 176, 2048 x 5120 x 13824 lost 3 % in 256 x 160 (H100)
+    worth = (
+        block[0] * block[1] >= _LEAST_TILE_AHEAD and registers <= _MAX_ACCUMULATORS_WITH_PRODUCER
+    )
+    found = [alone] if worth and tiles > target.cores else []
+    if min(work.row_alignment) >= LINE:
+        return found
+    if work.m > block[0] and block[1] % 16 == 0:
+        pair = _balanced(-(-work.m // (2 * block[0])), max(1, group // 2))
+        found.append(replace(alone, group=2 * pair, multicast="b"))
+    if work.n > block[1]:
+        found.append(replace(alone, multicast="a"))
     return found
 
 
@@ -172,7 +189,8 @@ def _stages_ahead(work: Workload, block: tuple[int, int, int], target: TargetInf
     stage = (block[0] + block[1]) * block[2] * SIZES[work.element]
     enough = max(_FEWEST_STAGES_AHEAD, -(-_BYTES_AHEAD // stage))
     whole = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
-    in_parts = _stages(work, *block, target, 2 * block[0] * _PART_LINE)
+    panel = block[0] * widest_swizzle(block[1], SIZES[work.out])
+    in_parts = _stages(work, *block, target, 2 * max(panel, _PART_BYTES))
     return max(whole, min(in_parts, enough))
 
 
@@ -180,7 +198,10 @@ def _max_accumulators_with_producer(warps: int) -> int:
     """Accumulator registers per thread with which a producer warp still has registers: each partition of an SM holds
     a quarter of the warps, rounded up."""
     registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
-    return min(_MAX_ACCUMULATORS_WITH_PRODUCER, registers - _BESIDE_SUMS)
+    with_a_warp = min(_MAX_ACCUMULATORS_WITH_PRODUCER, registers - _BESIDE_SUMS)
+    if warps > _MOST_WARPS_WITH_MORE:
+        return with_a_warp
+    return max(with_a_warp, register_split(warps)[1] - _BESIDE_MORE_SUMS)
 
 
 def _warp_groups(work: Workload, target: TargetInfo) -> bool:
@@ -239,7 +260,16 @@ def _group(work: Workload, block_m: int, block_n: int, cores: int) -> int:
         rows = min(max(min(group, tiles_m), -(-cores // columns)), tiles_m)
         return rows * block_m + columns * block_n, group if work.m > work.n else -group
 
-    return min((2, 4, 8, 16, 32), key=read)
+    return _balanced(tiles_m, min((2, 4, 8, 16, 32), key=read))
+
+
+def _balanced(tiles_m: int, group: int) -> int:
+    """The group, enlarged so that no few rows of tiles are left for a last one, which would read all of B for themselves:
+    4099 x 4096 x 4096 took 185 µs in groups of 16, 16 and 1 rows of tiles and 177 in groups of 17 and 16 (H100)."""
+    rest = tiles_m % group
+    if tiles_m < group or not 0 < rest < group // 2:
+        return group
+    return -(-tiles_m // (tiles_m // group))
 
 
 def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
@@ -248,12 +278,15 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
     t = tiling
     tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
     programs = work.batch * tiles_m * tiles_n * t.split_k
-    if t.pairs:
-        programs, cores = work.batch * -(-tiles_m // 2) * 2 * tiles_n, cores // 2 * 2
+    if t.multicast:
+        down, across = (2, 1) if t.multicast == "b" else (1, 2)
+        clusters = -(-tiles_m // down) * -(-tiles_n // across)
+        programs, cores = work.batch * 2 * clusters, cores // 2 * 2
     waves = -(-programs // cores)
     parts = _step(work, t, target, rates)
     step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
     step *= WIDE_TILES.get((t.block_m, t.block_n, t.warps), 1.0)
+    step *= CLUSTER_TILES.get((t.block_m, t.block_n), 1.0) if t.multicast else 1.0
     if t.warps <= 4 or t.block_m * t.block_n <= _NARROW:
         step += rates.single_warpgroup_stall_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
@@ -275,7 +308,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
         reduction = _reduction(work, t, target, rates)
     both = (busy**_MEMORY_NORM + memory**_MEMORY_NORM) ** (1 / _MEMORY_NORM)
     total = rates.launch_ns + both + reduction
-    total += _PAIRS_NS if t.pairs else 0.0
+    total += _CLUSTERS_NS if t.multicast else 0.0
     bound = "memory" if memory > busy else max(parts, key=lambda name: parts[name])
     filled = programs / (waves * cores)
     notes = _notes(work, t) if _warp_groups(work, target) else ()
@@ -338,7 +371,9 @@ def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dic
     filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
     of_a, of_b = (from_l2(start, rates) for start in work.row_alignment)
-    far = 32 * (t.block_m / of_a + (brought - t.block_m) / of_b / (2 if t.pairs else 1))
+    of_a *= 2 if t.multicast == "a" else 1
+    of_b *= 2 if t.multicast == "b" else 1
+    far = 32 * (t.block_m / of_a + (brought - t.block_m) / of_b)
     return {
         "tensor cores": multiply / rates.tensor_clock_ghz,
         "shared memory": shared / rates.clock_ghz,
@@ -363,7 +398,7 @@ def _resident(work: Workload, t: Tiling, shared: int, sm: SmLimits) -> int:
 #: additional DRAM traffic of rows that start inside a cache line (the same shapes)
 _READ_INSIDE_LINES = 1.5
 #: cost of clusters, whose CTAs start and end together (12 shapes with K = 4104 on an H200, cold L2)
-_PAIRS_NS = 3500.0
+_CLUSTERS_NS = 3500.0
 
 
 def _memory_bytes(

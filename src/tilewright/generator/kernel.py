@@ -40,7 +40,7 @@ _FEW = 16
 
 
 def matmul(args: Any, d: Any) -> None:
-    """One program: a tile, or with `persistent` every so manyth tile (of a vertical pair, with `tma_multicast`)."""
+    """One program: a tile, or with `persistent` every so manyth tile (of an adjacent pair, with `tma_multicast`)."""
     args = known_arguments(args, d)
     pid = tl.program_id(0)
     if d.part == PARTIAL and d.config.rows_per_load > 1:
@@ -61,7 +61,7 @@ def matmul(args: Any, d: Any) -> None:
 
 @KernelFunction
 def every_tile(pid: Any, of_pair: Any, args: Any, d: Any) -> None:
-    """A persistent program's tiles; of each vertical pair of tiles the one that `of_pair` selects."""
+    """A persistent program's tiles; of each pair of tiles the one that `of_pair` selects."""
     down, across = tile_counts(of_pair, args, d)
     total = down * across
     for i in tl.static_range(d.contraction.batch_rank):
@@ -75,7 +75,8 @@ def numbered_tile(tile: Any, of_pair: Any, args: Any, d: Any) -> None:
     """The tile of a number: batches one after another, in each down a group of rows, then to the next column."""
     down, across = tile_counts(of_pair, args, d)
     tile, batch = split_batch(tile, down, across, args, d)
-    group = d.group_m if of_pair is None else max(1, d.group_m // 2)
+    vertical = d.config.multicast_operand == "b"
+    group = d.group_m if of_pair is None or not vertical else max(1, d.group_m // 2)
     if group == 1:
         row, column = tile // across, tile % across
     else:
@@ -83,8 +84,10 @@ def numbered_tile(tile: Any, of_pair: Any, args: Any, d: Any) -> None:
         first = tile // in_group * group
         rows = min(down - first, group)
         row, column = first + tile % rows, tile % in_group // rows
-    if of_pair is not None:
+    if of_pair is not None and vertical:
         row = row * 2 + of_pair
+    elif of_pair is not None:
+        column = column * 2 + of_pair
     compute_tile(row, column, batch, args, d)
 
 

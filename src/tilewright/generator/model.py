@@ -101,8 +101,10 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
             f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: wave utilization "
             f"{e.wave_utilization:.0%} in {_waves(e)}"
         )
-    if t.pairs:
-        lines.append("two SMs fetch what both need of B once: rows begin inside of lines")
+    if t.multicast:
+        lines.append(
+            f"two SMs fetch what both need of {t.multicast.upper()} once: rows begin inside of lines"
+        )
     elif t.persistent:
         lines.append(
             f"{best.waves} tiles a program: the next one's operands come during the epilogue"

@@ -179,7 +179,10 @@ class Program:
         programs = -(-m // block_m) * -(-n // block_n) * batch
         if self.config.persistent and self.part == WHOLE:
             if self.config.tma_multicast:
-                programs, cores = -(-m // (2 * block_m)) * -(-n // block_n) * batch, cores // 2
+                vertical = self.config.multicast_operand == "b"
+                down, across = (2, 1) if vertical else (1, 2)
+                programs = -(-m // (down * block_m)) * -(-n // (across * block_n)) * batch
+                cores //= 2
             programs = min(programs, max(1, cores))
         return (programs, self.config.split_k) if self.part == PARTIAL else (programs,)
 

@@ -34,11 +34,13 @@ def counter(value: Any, d: Any) -> Any:
 
 @KernelFunction
 def tile_counts(of_pair: Any, args: Any, d: Any) -> Any:
-    """Numbers of tiles, or of vertical pairs of tiles, along M and N."""
-    down = tl.cdiv(args.M, d.tile[0])
-    if of_pair is not None:
+    """Numbers of tiles, or of pairs of tiles, along M and N."""
+    down, across = tl.cdiv(args.M, d.tile[0]), tl.cdiv(args.N, d.tile[1])
+    if of_pair is not None and d.config.multicast_operand == "b":
         down = tl.cdiv(down, 2)
-    return down, tl.cdiv(args.N, d.tile[1])
+    elif of_pair is not None:
+        across = tl.cdiv(across, 2)
+    return down, across
 
 
 @KernelFunction

@@ -68,8 +68,8 @@ class Tiling:
     """A program per SM, which computes many tiles; a producer warp loads their operands."""
     two_ctas: bool = False
     """Stages are so few that two CTAs are resident per SM."""
-    pairs: bool = False
-    """Two SMs make tiles one below the other and fetch what both need of B once."""
+    multicast: str = ""
+    """The operand, "a" or "b", that the CTAs of a cluster of two fetch once, for adjacent tiles; "": no cluster."""
 
     def __str__(self) -> str:
         text = f"{self.block_m}x{self.block_n}x{self.block_k}"
@@ -77,7 +77,7 @@ class Tiling:
         if self.stages:
             text += f", {self.warps} warps, {self.stages} stages, groups of {self.group}"
         text += ", persistent" if self.persistent else ""
-        text += " pairs" if self.pairs else ""
+        text += f", {self.multicast.upper()} by multicast" if self.multicast else ""
         return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
 
 

@@ -43,7 +43,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.registers import UNIT, max_registers_per_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, register_split
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
@@ -63,8 +63,6 @@ _FEWEST_DOTS = 2
 _WARPS = (8, 12)
 """Warps of programs that occupy an SM alone, where the producer warpgroup does not reduce occupancy."""
 _WARPS_PER_GROUP = 4
-_PRODUCER_WARPS = _WARPS_PER_GROUP
-_PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
 _RESERVE_BYTES = 1024
 """Shared memory in bytes reserved for mbarriers and alignment."""
 
@@ -151,20 +149,11 @@ def _plan(loop: scf.ForOp, function: FuncOp, options: ScheduleLoops) -> _Plan | 
 
 def _best(graph: LoopGraph, warps: int, options: ScheduleLoops) -> Schedule | None:
     """Return the schedule with the fewest cycles that fits the consumers' register budget, or None."""
-    most = _register_split(warps)[1] - _OTHER_REGISTERS
+    most = register_split(warps)[1] - _OTHER_REGISTERS
     candidates = [s for s in schedules(graph) if options.rotate or not s.is_rotated]
     fitting = [(cycles(s, warps), live_registers(s), i, s) for i, s in enumerate(candidates)]
     fitting = [entry for entry in fitting if entry[1] <= most]
     return min(fitting, key=lambda entry: entry[:3])[3] if fitting else None
-
-
-def _register_split(warps: int) -> tuple[int, int]:
-    """Return the registers per thread of the producer warpgroup and of the consumer warpgroups. The consumers get
-    the registers that the producer deallocates (`setmaxnreg`), as in CUTLASS."""
-    entry = max_registers_per_thread(warps + _PRODUCER_WARPS)
-    producer = _PRODUCER_REGISTERS if warps <= _WARPS[0] else _FEWER_PRODUCER_REGISTERS
-    rest = entry * (warps + _PRODUCER_WARPS) - producer * _PRODUCER_WARPS
-    return producer, min(_MAX_CONSUMER_REGISTERS, rest // warps // UNIT * UNIT)
 
 
 def _fit(plans: list[_Plan], function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> bool:
@@ -240,7 +229,7 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
         copied = producer.add(loop, rings, plan.taken, plan.stages, copied)
         at = read or Position(constant(0, loop), constant(0, loop))
         read = Consumer(plan.schedule, rings, plan.stages).rewrite(at)
-    producer.finish(_register_split(warps_of(function)))
+    producer.finish(register_split(warps_of(function)))
 
 
 def _rings(plan: _Plan, shapes: list[Any], warps: int, entry: Operation) -> list[Ring]:

@@ -47,7 +47,7 @@ from tilewright.passes.gpu.analysis.copy_slices import clone_slice
 from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars, derive_carried_counters
 from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, register_split
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,
@@ -58,12 +58,17 @@ from tilewright.passes.gpu.pipeline_loads import (
 )
 from tilewright.passes.gpu.scheduling.ring import Position, advance, compare, true
 from tilewright.passes.gpu.select_mma import SHARED_FMA
-from tilewright.targets import TargetInfo
+from tilewright.targets import Feature, TargetInfo
 
 _MOST_SUMS = 128
-"""Limit of accumulator registers per thread with one additional warp."""
+"""Limit of accumulator registers per thread with one additional warp; more take a warpgroup, whose registers the
+consumers get (`setmaxnreg`)."""
 _BESIDE_SUMS = 32
 """Registers per thread for other values; `wgmma` operands cannot spill, so fewer would not assemble."""
+_BESIDE_MORE_SUMS = 48
+"""The same after `setmaxnreg`."""
+_MOST_WARPS_WITH_MORE = 8
+"""Consumer warps of such programs: of 12, with 160 registers each, ptxas rejects 112 accumulators (C7602)."""
 _MOST_WARPS = 12
 
 
@@ -110,23 +115,36 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
         return
     warps = warps_of(function)
     sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
-    most = min(_MOST_SUMS, max_registers_per_thread(warps + 1) - _BESIDE_SUMS)
-    if sums <= most and _has_room(pattern.readers[0], warps):
+    found = _registers(pattern.readers[0], sums, warps, target)
+    if found is not None:
         stages = stages_of(function)
         options = PipelineLoads(epilogue_subtiles=asked.epilogue_subtiles)
-        _Specializer(loop, pattern, function, stages, options, target).divide(around, first)
+        specializer = _Specializer(loop, pattern, function, stages, options, target)
+        specializer.registers = found
+        specializer.divide(around, first)
 
 
-def _has_room(mma: Operation, warps: int) -> bool:
-    """Whether an RS operand fits into registers besides the accumulator, with one additional warp."""
+def _registers(mma: Operation, sums: int, warps: int, target: TargetInfo) -> tuple[int, ...] | None:
+    """Return the registers per thread of a producer warpgroup and of the consumers; () if one additional warp leaves
+    enough of them as they are; None if no producer does. `sums`: accumulator registers per thread."""
+    most = max_registers_per_thread(warps + 1)
+    if sums <= min(_MOST_SUMS, most - _BESIDE_SUMS) and _has_room(mma, warps, most):
+        return ()
+    if warps > _MOST_WARPS_WITH_MORE or not target.has(Feature.REGISTER_REALLOCATION):
+        return None
+    split = register_split(warps)
+    fits = sums <= split[1] - _BESIDE_MORE_SUMS and _has_room(mma, warps, split[1])
+    return split if fits else None
+
+
+def _has_room(mma: Operation, warps: int, registers: int) -> bool:
+    """Whether an RS operand fits into a thread's registers besides the accumulator."""
     if not isinstance(mma, gpu.WgmmaOp) or mma.instruction.data == SHARED_FMA:
         return True
     instruction = parse_wgmma(mma.instruction.data)
     m, n = tile.shape_of(mma.result)
     found = partition_wgmma(instruction, m, n, warps)
-    return not instruction.through or (
-        found is not None and found.k_steps_per_batch(max_registers_per_thread(warps + 1)) > 0
-    )
+    return not instruction.through or (found is not None and found.k_steps_per_batch(registers) > 0)
 
 
 def _first_loop(block: Block) -> scf.ForOp | None:
@@ -154,6 +172,9 @@ def _uses(loop: scf.ForOp, made: set[Operation]) -> bool:
 
 class _Specializer(Pipeliner):
     """Replaces a loop by a producer loop and a consumer loop."""
+
+    registers: tuple[int, ...] = ()
+    """Per thread of a producer warpgroup and of the consumers; (): the producer is one warp."""
 
     @staticmethod
     def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
@@ -209,7 +230,12 @@ class _Specializer(Pipeliner):
             role = self._copies({}, first, yes)
         else:
             role = self._copies_of_tiles(self.around, first, yes)
-        produce = gpu.ProducerWarpOp.create(regions=[Region(Block([role]))], location=role.location)
+        names = ("producer_registers", "consumer_registers") if self.registers else ()
+        produce = gpu.ProducerWarpOp.create(
+            properties={n: IntegerAttr(r, i32) for n, r in zip(names, self.registers, strict=True)},
+            regions=[Region(Block([role]))],
+            location=role.location,
+        )
         insert_before(produce, place)
 
     def _copies_of_tiles(

@@ -18,6 +18,11 @@ MAX_REGISTERS_PER_THREAD = 255
 UNIT = 8
 """Registers of a thread come in multiples of this."""
 
+PRODUCER_WARPS = 4
+"""Warps of a producer that gives registers to the consumers: `setmaxnreg` is executed by whole warpgroups."""
+_FEW_CONSUMER_WARPS = 8
+_PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
+
 
 def max_registers_per_thread(warps: int) -> int:
     """The most that a thread may have in a program of so many warps (CUDA C++ programming guide, "Compute
@@ -26,6 +31,15 @@ def max_registers_per_thread(warps: int) -> int:
     """
     in_a_part = -(-warps // PARTITIONS)
     return min(MAX_REGISTERS_PER_THREAD, REGISTERS_PER_PARTITION // (32 * in_a_part) // UNIT * UNIT)
+
+
+def register_split(warps: int) -> tuple[int, int]:
+    """Return the registers per thread of a producer warpgroup and of `warps` consumer warps. The consumers get the
+    registers that the producer deallocates (`setmaxnreg`), as in CUTLASS."""
+    entry = max_registers_per_thread(warps + PRODUCER_WARPS)
+    producer = _PRODUCER_REGISTERS if warps <= _FEW_CONSUMER_WARPS else _FEWER_PRODUCER_REGISTERS
+    rest = entry * (warps + PRODUCER_WARPS) - producer * PRODUCER_WARPS
+    return producer, min(_MAX_CONSUMER_REGISTERS, rest // warps // UNIT * UNIT)
 
 
 def registers_allowed(op: Operation, warps: int) -> int:
