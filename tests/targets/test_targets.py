@@ -19,6 +19,7 @@ from tilewright.generator import hardware_rates
 from tilewright.generator.model import Workload, choose
 from tilewright.passes.registry import all_passes
 from tilewright.targets import Feature, TargetInfo, nvidia
+from tilewright.targets.info import GENERIC
 from tilewright.targets.instructions import MMA_SYNC, WGMMA
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +126,8 @@ def test_entries_are_whole():
 
 def test_cache_keys_tell_tables_apart():
     chip = nvidia.target_info("sm_90a")
-    assert replace(chip, cores=1).key == chip.key
+    assert replace(GENERIC, cores=1).key == replace(GENERIC, cores=2).key
+    assert replace(chip, cores=1).key != replace(chip, cores=2).key
     assert replace(chip, rates=None).key == chip.key
     for other in (
         replace(chip, mma=chip.mma[1:]),

@@ -135,14 +135,15 @@ class TargetInfo:
 
     @cached_property
     def key(self) -> str:
-        """Text for cache keys: every field that passes may read. Excludes `cores`, which affects launches only, and
-        `rates`, which affects choices that are in the keys themselves."""
+        """Text for cache keys: every field that passes may read. Excludes `rates`, which affects choices that are in the
+        keys themselves, and the `cores` of a CPU, which affect launches only; those of a GPU decide how far ahead rows are
+        prefetched (`prefetch-next-programs`) and how many tensor maps a kernel encodes."""
         plain, tables = [], hashlib.blake2b(digest_size=8)
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name in ("sm", "mma"):
                 tables.update(repr(value).encode())
-            elif item.name not in ("cores", "rates"):
+            elif item.name != "rates" and (item.name != "cores" or self.is_gpu):
                 plain.append(",".join(value) if isinstance(value, tuple) else str(value))
         return ":".join((*plain, tables.hexdigest()))
 
