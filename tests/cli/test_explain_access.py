@@ -47,6 +47,16 @@ def obstacle(first_ptr, a_ptr, b_ptr, K, n, FORM: tl.constexpr):
             for j in range(n):
                 total = tl.dot(tl.load(b_ptr + at), tl.load(b_ptr + j * 4096 + at), total)
     tl.store(b_ptr + n * 4096 + at, total.to(tl.float16))
+
+
+@tw.jit
+def described(out, a_ptr, K):
+    m = tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for i in range(K):
+        a = tl.load(a_ptr + m[:, None] * 4096 + i * 64 + m[None, :])
+        total = tl.dot(a, a, total)
+    out.store([tl.program_id(0) * 64, 0], total.to(tl.float16))
 """
 
 
@@ -98,6 +108,14 @@ def test_a_pitch_of_unknown_alignment(accesses):
     assert missed(b)["asynchronous copy"] == missed(b)["16 bytes"] == "alignment"
     assert "'stride' is not known to be a multiple" in b["missed"][0]["fact"]
     assert "tl.multiple_of(stride" in b["missed"][0]["help"]
+
+
+def test_a_descriptor_whose_rows_may_end_anywhere(accesses):
+    """Launches know more of a descriptor than its type; what is missing is named as the field that it is."""
+    found = accesses("described", "out=tensordesc<fp16[64, 64]>,a_ptr=*fp16:16,K=i32", "sm_90a")
+    store = found["out.store([tl.program_id(0)store"]
+    assert missed(store)["TMA tile"] == "alignment"
+    assert "'out.shape.1' is not known to be a multiple of 16 bytes" in store["missed"][0]["fact"]
 
 
 def test_one_stage_and_no_tma(accesses):

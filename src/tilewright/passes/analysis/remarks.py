@@ -14,6 +14,7 @@ from enum import Enum
 from typing import cast
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -298,8 +299,12 @@ def describe(value: SSAValue, depth: int = 2) -> str:
     if isinstance(owner, Block):
         if value.name_hint:
             return f"'{value.name_hint}'"
-        inside = isinstance(owner.parent_op(), FuncOp)
-        return "an argument" if inside else "a value that the loop carries"
+        function = owner.parent_op()
+        if not isinstance(function, FuncOp):
+            return "a value that the loop carries"
+        known = function.arg_attrs.data[owner.args.index(value)].data if function.arg_attrs else {}
+        name = known.get("tile.name")  # of a tuple's items, too: 'desc.shape.1'
+        return f"'{name.data}'" if isinstance(name, StringAttr) else "an argument"
     if value.name_hint and not value.name_hint.isdigit():
         return f"'{value.name_hint}'"
     if depth and isinstance(owner, _EXTENSIONS):

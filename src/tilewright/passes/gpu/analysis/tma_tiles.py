@@ -230,8 +230,12 @@ def _lines_obstacle(
     """Return why a tensor map cannot have these dimensions; None if it can."""
     if not lines:
         return Missed(Reason.COORDINATES, (copy.base,))
-    if not _in_chunks(lines[0], known, shared, stored=stored):
+    if not _in_chunks(lines[0], known, shared, stored=False):
         return misaligned_base(copy.base, shared.size, known)
+    if not _in_chunks(lines[0], known, shared, stored=stored):
+        ends = lines[0].extent.leaves() if lines[0].extent is not None else ()
+        odd = [e.value for e in ends if known.divisor(e.value) * shared.size % _ALIGNMENT]
+        return Missed(Reason.ALIGNMENT, (odd[0] if odd else copy.base, _ALIGNMENT))
     return None
 
 
