@@ -80,7 +80,7 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     """128 threads: 5 CTAs with 96 registers, 4 with 128; each answer is bytes of 16 in flight, registers, spills."""
     asked = []
 
-    def chosen(answers, loaded, loads=1, registers=90):
+    def chosen(answers, loaded, loads=1, registers=90, threads=128, spills=0):
         asked.clear()
 
         def assemble(ptx, *_):
@@ -90,8 +90,9 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
             return Assembled(code, registers=taken, spills=spills)
 
         monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
-        first = Assembled(cubin(*[issued(LOAD_16, 0)] * loads), registers=registers)
-        made = Made(".maxntid 128", first, CtaResources(128, 0, 0), HOPPER, Options())
+        code = cubin(*[issued(LOAD_16, 0)] * loads)
+        first = Assembled(code, registers=registers, spills=spills)
+        made = Made(".maxntid 128", first, CtaResources(threads, 0, 0), HOPPER, Options())
         found = limit_for_loads(made, loaded).ptx
         return found.removeprefix(".maxntid 128").strip(), tuple(asked)
 
@@ -105,6 +106,9 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     assert chosen({72: (8, 48, 0)}, 512, 3, 32) == (".maxnreg 72", (72,))
     assert chosen({72: (3, 48, 0)}, 512, 3, 32) == ("", (72,))
     assert chosen({}, 64, 4, 32) == ("", ())
+    # 64 threads: 8 CTAs and 7 both have 128 registers, which are tried once
+    assert chosen({128: (1, 115, 0)}, 96, 1, 120, threads=64) == ("", (128,))
+    assert chosen({}, 128, 1, 255, spills=9) == ("", ())
 
 
 @pytest.mark.parametrize(("spills", "taken"), [(0, 64), (4, 64), (5, 96)])

@@ -6,7 +6,9 @@ at, and where that is too few it is asked again, with a limit that it keeps to o
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.assemble import Assembled, assemble
@@ -56,7 +58,7 @@ class Made:
         """CTAs on an SM at once."""
         return resident_ctas(self.resources, self.target)
 
-    @property
+    @cached_property
     def thread_bytes(self) -> int:
         """Bytes that a thread has in flight."""
         return bytes_in_flight(self.assembled.cubin) if self.assembled.cubin else 0
@@ -116,26 +118,29 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
     elements in 4 warps has 16 bytes in flight with the 96 registers of its choice, and 80 with a limit of 96).
     Tried are the registers that leave as many CTAs on an SM, then those that leave one less; and, because a grid may be
     smaller than an SM and its loads then wait one after another, those with which a thread has `_THREAD_BYTES` in flight
-    and an SM no fewer.
+    and an SM no fewer. A kernel that spills has no registers for more loads: it is left as it is.
 
     Args:
         loaded_bytes: what a thread loads without a side effect between, and could have in flight.
     """
-    if made.ctas == 0 or not made.thread_bytes or loaded_bytes <= _FEW_BYTES:
+    if made.ctas == 0 or made.assembled.spills or loaded_bytes <= _FEW_BYTES:
         return made
-    best, tried = made, set[int]()
+    if not made.thread_bytes:
+        return made
+    best, tried = made, dict[int, Made]()
     for ctas in (made.ctas, made.ctas - 1):
         if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= ENOUGH_BYTES:
             break
-        tried.add(limit := most_registers(made.block, ctas))
-        other = made.limited(limit)
+        # one CTA fewer often has the same limit: each assembly takes as long as the first one
+        limit = most_registers(made.block, ctas)
+        other = tried[limit] = tried.get(limit) or made.limited(limit)
         gains = other.sm_bytes >= _MIN_GAIN * best.sm_bytes
         if gains and other.assembled.spills <= made.assembled.spills and other.ctas >= ctas:
             best = other
     return _for_few_ctas(best, min(loaded_bytes, _THREAD_BYTES), tried)
 
 
-def _for_few_ctas(made: Made, wanted: int, tried: set[int]) -> Made:
+def _for_few_ctas(made: Made, wanted: int, tried: Container[int]) -> Made:
     """`made`, or the same with more registers and about `wanted` bytes in flight in each thread."""
     needed = made.assembled.registers + _REGISTERS_PER_WORD * (wanted - made.thread_bytes) // 4
     ctas = resident_ctas(replace(made.block, registers=needed), made.target)
