@@ -38,8 +38,10 @@ def _machine(target: TargetInfo) -> Any:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         llvm_target = binding.Target.from_triple(target.triple)
+        # opt=3 adds a global value numbering to code generation: a seventh of its time. Of 119 kernels of packages 10 get
+        # other SASS without it: up to 2 % fewer instructions, at worst 2 registers more
         _machines[key] = llvm_target.create_target_machine(
-            cpu=target.name, features=f"+{target.isa}", opt=3, codemodel="default"
+            cpu=target.name, features=f"+{target.isa}", opt=2, codemodel="default"
         )
     return _machines[key]
 
