@@ -49,6 +49,8 @@ def _line(instruction: Any) -> str:
     name = instruction._name
     if write is None or instruction.metadata or not _ODD.isdisjoint(name):
         return str(instruction)
+    if type(instruction.type) is ir.VoidType:
+        return write(instruction)
     return f'%"{name}" = {write(instruction)}'
 
 
@@ -74,6 +76,45 @@ def _extract(self: Any) -> str:
     return f"extractvalue {value.type} {_reference(value)}, {', '.join(map(str, self.indices))}"
 
 
+def _typed(values: Any) -> str:
+    return ", ".join([f"{value.type} {_reference(value)}" for value in values])
+
+
+def _element(self: Any) -> str:
+    """Text of `extractelement` and `insertelement`."""
+    return f"{self.opname} {_typed(self.operands)}"
+
+
+def _select(self: Any) -> str:
+    return f"select {' '.join(self.flags)} {_typed(self.operands)}"
+
+
+def _compare(self: Any) -> str:
+    lhs, rhs = self.operands
+    flags = "".join([f" {flag}" for flag in self.flags])
+    return f"{self.opname}{flags} {self.op} {lhs.type} {_reference(lhs)}, {_reference(rhs)}"
+
+
+def _gep(self: Any) -> str:
+    op = "getelementptr inbounds" if self.inbounds else "getelementptr"
+    return f"{op} {self.source_etype}, {_typed(self.operands)}"
+
+
+def _call(self: Any) -> str:
+    """Text of a call of a function or inline assembly. Attributes of arguments and variable arguments are rare."""
+    callee = self.callee
+    kind = callee.function_type
+    if self.cconv or self.tail or self.arg_attributes or kind.var_arg:
+        buf: list[str] = []
+        self.descr(buf)
+        return "".join(buf).rstrip()
+    returned = kind.return_type
+    attributes = "".join([f" {each}" for each in self.attributes._to_list(returned)])
+    flags = "".join([f" {each}" for each in self.fastmath._to_list(returned)])
+    arguments = _typed(self.operands[1:])
+    return f"call{flags} {returned} {callee.get_reference()}({arguments}){attributes}"
+
+
 def _phi(self: Any) -> str:
     pairs = ", ".join([f"[{_reference(v)}, {b.get_reference()}]" for v, b in self.incomings])
     return f"phi {' '.join(self.flags)} {self.type} {pairs}"
@@ -83,6 +124,13 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     instructions.Instruction: _plain,
     instructions.CastInstr: _cast,
     instructions.ExtractValue: _extract,
+    instructions.ExtractElement: _element,
+    instructions.InsertElement: _element,
+    instructions.SelectInstr: _select,
+    instructions.ICMPInstr: _compare,
+    instructions.FCMPInstr: _compare,
+    instructions.GEPInstr: _gep,
+    instructions.CallInstr: _call,
     instructions.PhiInstr: _phi,
 }
 """Printers of the most frequent instructions with a result."""
