@@ -37,13 +37,31 @@ class PlainMeta(ABCMeta):
 
 def _walk_block(block: Any) -> Iterator[Any]:
     op = block._first_op
-    while op is not None:
+    outer: list[Any] = []  # what follows the operations whose regions are being walked
+    while True:
+        while op is None:
+            if not outer:
+                return
+            op = outer.pop()
         following = op._next_op  # `op` may be erased by the caller
         yield op
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _walk_block(inner)
-        op = following
+        regions = op.regions
+        if not regions:
+            op = following
+        elif len(regions) == 1 and (inner := _only_block(regions[0])) is not None:
+            outer.append(following)
+            op = inner._first_op
+        else:
+            for region in regions:
+                for inner in region.blocks:
+                    yield from _walk_block(inner)
+            op = following
+
+
+def _only_block(region: Any) -> Any:
+    """The block of a region that has one; None if it has several or none."""
+    first = region._first_block
+    return None if first is None or first is not region._last_block else first
 
 
 def _walk(op: Any) -> Iterator[Any]:
@@ -185,6 +203,7 @@ def _is_known() -> bool:
     """Whether xDSL has the private names that the faster forms read."""
     fields = {
         core.Operation: ("_operands", "_operand_uses", "_next_op", "_prev_op", "regions"),
+        core.Region: ("_first_block", "_last_block"),
         core.Block: ("_first_op", "_last_op"), core.Use: ("_operation", "_index"), core.SSAValue: ("_type",),
         core: ("_unknown_loc", "_IRNode", "BlockOps"),
         operations: ("BeforeVariadicSingleAccessor", "get_op_constructs", "OptionalDef"),
