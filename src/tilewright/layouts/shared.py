@@ -205,11 +205,15 @@ def wavefronts(addresses: Sequence[int], size: int) -> int:
     lanes = BANKS * BANK_BYTES // max(BANK_BYTES, size)
     total = 0
     for start in range(0, len(addresses), lanes):
-        words: dict[int, set[int]] = {}
-        for address in addresses[start : start + lanes]:
-            for word in range(address // BANK_BYTES, -(-(address + size) // BANK_BYTES)):
-                words.setdefault(word % BANKS, set()).add(word)
-        total += max(map(len, words.values()))
+        words = {
+            word
+            for address in addresses[start : start + lanes]
+            for word in range(address // BANK_BYTES, -(-(address + size) // BANK_BYTES))
+        }
+        of_banks = [0] * BANKS
+        for word in words:
+            of_banks[word % BANKS] += 1
+        total += max(of_banks)
     return total
 
 

@@ -26,7 +26,12 @@ from tilewright.backends.nvidia.lower.matrix_access import (
     matrices_of,
 )
 from tilewright.backends.nvidia.lower.quads import convert_in_quads
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, runs_of
+from tilewright.backends.nvidia.lower.scratch_tiles import (
+    SharedAccess,
+    SharedTile,
+    aligned_run,
+    runs_of,
+)
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -170,13 +175,14 @@ def _cheapest(
         matrices_of(layout, size) if allowed else None
         for layout, allowed in zip((source, target), matrices, strict=True)
     ]
+    accesses = [_PlainAccess(layout) for layout in (source, target)]
     found: Exchange | None = None
     for pad in pads or [0]:
         where = SharedTile(None, element, source.shape, 0, pad)
         whole_rows = where.pitch * size % ROW_BYTES == 0
         total, chosen = 0, list[Matrices | None]()
-        for layout, form in zip((source, target), forms, strict=True):
-            plain = _plain_cost(where, layout)
+        for access, form in zip(accesses, forms, strict=True):
+            plain = access.cost(where)
             by_matrix = form.cost(where.pitch, size) if form is not None and whole_rows else plain
             chosen.append(form if by_matrix < plain else None)
             total += min(plain, by_matrix)
@@ -185,15 +191,27 @@ def _cheapest(
     return found or Exchange(source, target, 0, 0, None, None)
 
 
-def _plain_cost(where: SharedTile, layout: Layout) -> int:
-    """Instructions that move a tile, and the times that they ask shared memory.
+class _PlainAccess:
+    """Plain stores, or loads, of a tile in a layout; what does not depend on the padding of rows is computed once."""
 
-    Lanes of one access differ by what their own bits contribute, whatever the warp and the register,
-    so that one access stands for all.
-    """
-    runs = runs_of(where, layout, _WIDEST // where.size)
-    places = [where.flat(layout.thread_offset(lane, 0)) * where.size for lane in range(32)]
-    return len(runs) * (1 + wavefronts(places, where.size * len(runs[0])))
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._lanes = [layout.thread_offset(lane, 0) for lane in range(32)]
+        self._runs: dict[int, tuple[int, int]] = {}
+
+    def cost(self, where: SharedTile) -> int:
+        """Instructions that move a tile, and the times that they ask shared memory.
+
+        Lanes of one access differ by what their own bits contribute, whatever the warp and the register,
+        so that one access stands for all.
+        """
+        most = aligned_run(where, _WIDEST // where.size)
+        if most not in self._runs:
+            runs = runs_of(where, self.layout, most)
+            self._runs[most] = len(runs), len(runs[0])
+        count, length = self._runs[most]
+        places = [where.flat(lane) * where.size for lane in self._lanes]
+        return count * (1 + wavefronts(places, where.size * length))
 
 
 def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:

@@ -74,15 +74,16 @@ def bytes_for(element: Attribute, shape: Vector) -> int:
     return SharedTile(None, element, shape).bytes
 
 
+def aligned_run(where: SharedTile, most: int) -> int:
+    """Return the largest number of elements, up to `most`, whose vectors are aligned in every row."""
+    while most > 1 and (where.pitch % most or where.start % (most * where.size)):
+        most //= 2
+    return most
+
+
 def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
     """Group registers that hold up to `most` adjacent elements of a row, for vector accesses; replicas are omitted."""
-
-    def aligned(length: int) -> bool:
-        return where.pitch % length == 0 and where.start % (length * where.size) == 0
-
-    last = layout.rank - 1
-    while most > 1 and not aligned(most):
-        most //= 2
+    last, most = layout.rank - 1, aligned_run(where, most)
     length = layout.num_consecutive(last, most)
     runs: list[list[int]] = []
     seen: set[Vector] = set()
