@@ -72,7 +72,7 @@ def _remove_dead(blocks: list[Any]) -> None:
     uses: dict[Any, int] = {i: 0 for block in blocks for i in block.instructions}
     for instruction in uses:
         for operand in operands_of(instruction):
-            if operand.__class__ is not llvm.Constant and operand in uses:
+            if operand.__class__ is not llvm.Constant and operand in uses:  # their hash is a text's
                 uses[operand] += 1
     pending = [i for i, number in uses.items() if not number and is_pure(i)]
     dead: set[Any] = set()
@@ -90,7 +90,7 @@ def _remove_dead(blocks: list[Any]) -> None:
 
 
 def operands_of(instruction: Any) -> list[Any]:
-    if isinstance(instruction, llvm.PhiInstr):
+    if type(instruction) is llvm.PhiInstr:
         return [value for value, _ in instruction.incomings]
     return instruction.operands
 
@@ -205,7 +205,7 @@ def _used_elsewhere(blocks: list[tuple[Any, list[tuple[list[Any], int]]]]) -> se
     for number, (segment, _) in enumerate(every):
         for instruction in segment:
             for operand in operands_of(instruction):
-                if where.get(operand, number) != number:
+                if operand.__class__ is not llvm.Constant and where.get(operand, number) != number:
                     found.add(operand)
     return found
 
