@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import ir
+from llvmlite.ir import instructions
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import Value, llvm_type
@@ -187,11 +188,49 @@ def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
 
 
 def joined(bits: list[Value], b: Value) -> Value:
-    """Integers side by side in one, the first lowest."""
+    """Integers side by side in one, the first lowest. Constants are one constant, and the parts of an integer that has
+    been taken apart are that integer: LLVM finds both, in four instructions for each part."""
     if len(bits) == 1:
         return bits[0]
     kind = bits[0].type
+    whole = ir.IntType(kind.width * len(bits))
+    if all(type(value) is ir.Constant for value in bits):
+        return _joined_constants(bits, whole)
+    parts = [_part(value) for value in bits]
+    source = parts[0][0] if parts[0] is not None else None
+    if source is not None and source.type == whole:
+        at = [start for word, start in filter(None, parts) if word is source]
+        if at == [i * kind.width for i in range(len(bits))]:
+            return source
     vector: Value = ir.Constant(ir.VectorType(kind, len(bits)), ir.Undefined)
     for i, value in enumerate(bits):
         vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return b.bitcast(vector, ir.IntType(kind.width * len(bits)))
+    return b.bitcast(vector, whole)
+
+
+def _joined_constants(bits: list[Value], whole: ir.IntType) -> Value:
+    """Constants side by side in one; what is undefined is 0 unless all of it is."""
+    if all(value.constant is ir.Undefined for value in bits):
+        return ir.Constant(whole, ir.Undefined)
+    width, number = bits[0].type.width, 0
+    for i, value in enumerate(bits):
+        part = 0 if value.constant is ir.Undefined else int(value.constant or 0)
+        number |= (part & ((1 << width) - 1)) << (i * width)
+    return ir.Constant(whole, number)
+
+
+def _part(value: Value) -> tuple[Value, int] | None:
+    """The integer that an integer is part of, and at which bit; None if it is no part of one."""
+    width: int = value.type.width
+    if isinstance(value, instructions.ExtractElement):
+        vector, index = value.operands
+        if isinstance(vector, instructions.CastInstr) and type(index) is ir.Constant:
+            word = vector.operands[0]
+            if isinstance(word.type, ir.IntType):
+                return word, index.constant * width
+    elif isinstance(value, instructions.CastInstr) and value.opname == "trunc":
+        word = value.operands[0]
+        if getattr(word, "opname", "") == "lshr" and type(word.operands[1]) is ir.Constant:
+            return word.operands[0], word.operands[1].constant
+        return word, 0
+    return None
