@@ -53,18 +53,39 @@ class SharingBuilder(ir.IRBuilder):
         super().__init__(block)
         self._made: dict[tuple[Any, ...], Any] = {}
         self._made_in: Any = None
+        self._made_by_block: dict[Any, dict[tuple[Any, ...], Any]] = {}
 
     def shared(self, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return `make(self, *arguments)`, or its earlier result in this block."""
         block: Any = self._block
         if block is not self._made_in:
-            self._made, self._made_in = {}, block
+            self._made, self._made_in = self._made_by_block.setdefault(block, {}), block
         key = (make, *map(_identity, arguments))
         found = self._made.get(key)
-        # the earlier result may be after the insertion point
-        if found is None or self._anchor != len(block.instructions):
+        if found is None or not self._is_at_end(block):  # it may be after the insertion point
             found = self._made[key] = make(self, *arguments)
         return found
+
+    def _is_at_end(self, block: Any) -> bool:
+        """Whether instructions are inserted after all others of a block but its terminator."""
+        behind = len(block.instructions) - self._anchor
+        return not behind or (behind == 1 and block.is_terminated)
+
+    def gep(
+        self,
+        ptr: Any,
+        indices: Any,
+        inbounds: bool = False,
+        name: str = "",
+        source_etype: Any = None,
+    ) -> Any:
+        if inbounds or name or source_etype is None or len(indices) != 1:
+            return super().gep(ptr, indices, inbounds, name, source_etype)
+        return self.shared(_element_pointer, (ptr, indices[0], source_etype))
+
+
+def _element_pointer(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
+    return ir.IRBuilder.gep(builder, pointer, [index], source_etype=element)
 
 
 def _identity(argument: Any) -> Any:

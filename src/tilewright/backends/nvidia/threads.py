@@ -7,6 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import LANE_BITS
@@ -24,7 +25,7 @@ class Threads:
         """`index` counts through the program: `blocks` of `threads` threads, if there are several; or, with a
         `cluster`, through a block of it, which does one of the program's iterations."""
         self._module = module
-        self._start = ir.IRBuilder(entry)
+        self._start = SharingBuilder(entry)
         self._made: dict[object, Value] = {}
         self._program = "clusterid" if blocks > 1 or cluster > 1 else "ctaid"
         self.index = self.special("tid.x")
