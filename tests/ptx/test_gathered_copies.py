@@ -94,6 +94,39 @@ def test_rows_from_memory(how, target):
 
 
 @tw.jit
+def wrapped_columns(a_ptr, b_ptr, c_ptr, starts, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    """C = A @ B of columns from a start in memory, whose sign is not known, to a run's end or the matrix's."""
+    i, j, inner = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    columns = (tl.load(starts) * BN + j) % n
+    columns = tl.max_contiguous(tl.multiple_of(columns, BN), BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for t in range(0, k // BK):
+        at = t * BK + inner
+        a = tl.load(a_ptr + i[:, None] * k + at[None, :])
+        acc = tl.dot(a, tl.load(b_ptr + at[:, None] * n + columns[None, :]), acc)
+    tl.store(c_ptr + i[:, None] * BN + j[None, :], acc)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_promised_runs_of_columns_are_copied(target):
+    """Columns that wrap around within the promised run, at a multiple of 16."""
+    m, n, k, block = 64, 144, 128, 64
+    chance = np.random.default_rng(0)
+    a = chance.standard_normal((m, k)).astype(np.float16)
+    b = chance.standard_normal((k, n)).astype(np.float16)
+    kinds = dict.fromkeys(("a_ptr", "b_ptr"), "*fp16:16") | {"c_ptr": "*fp32:16", "starts": "*i32"}
+    kinds |= dict.fromkeys("nk", "i32:16+")
+    constants = {"BM": m, "BN": block, "BK": 32}
+    compiled = wrapped_columns.compile(kinds, constants, target=target, num_warps=4, num_stages=3)
+    arguments = [a, b, np.zeros((m, block), np.float32), np.array([2], np.int32), n, k]
+    wanted = (a.astype(np.float32) @ b.astype(np.float32))[:, (2 * block + np.arange(block)) % n]
+    found = run_ptx(compiled.artifact, arguments, (1, 1, 1))[2]
+    np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
+    text = compiled.asm["ptx"]
+    assert "ld.global.b16" not in text and "cp.async.cg" in text and "cp.async.ca" not in text
+
+
+@tw.jit
 def gather(x_ptr, rows, out_ptr, m, k, BM: tl.constexpr, BK: tl.constexpr):
     i, j = tl.arange(0, BM), tl.arange(0, BK)
     live = (i < m)[:, None] & (j < k)[None, :]

@@ -225,3 +225,32 @@ def test_counts_are_carried_once_for_a_vector(m, n):
             count[here] += 1
     np.testing.assert_array_equal(found[2], count)
     np.testing.assert_allclose(found[1], mean, atol=1e-5)
+
+
+@tw.jit
+def wrapped(x_ptr, out_ptr, start_ptr, n, B: tl.constexpr, RUN: tl.constexpr, STEP: tl.constexpr):
+    """Columns that wrap around at n, from a start whose sign is not known: `tl.dot` kernels of whole tiles."""
+    i = tl.arange(0, B)
+    at = (tl.load(start_ptr + tl.program_id(0)) * B + i) % n
+    if RUN > 1:
+        at = tl.max_contiguous(tl.multiple_of(at, STEP), RUN)
+    tl.store(out_ptr + tl.program_id(0) * B + i, tl.load(x_ptr + at) + 1)
+
+
+@pytest.mark.parametrize(
+    ("run", "step", "wide"),
+    [(1, 1, 1), (256, 256, 4), (2, 2, 2), (256, 2, 2), (256, 1, 1), (3, 16, 1)],
+)
+def test_promised_runs_are_loaded_at_once(run, step, wide):
+    """Of a remainder that wraps within the promised run of 256, at a multiple of 16."""
+    n, block = 400, 256
+    x, start = np.arange(n, dtype=np.float32), np.array([0, 1, 3], np.int32)
+    at = (start[:, None] * block + np.arange(block)) % n
+    types = dict.fromkeys(("x_ptr", "out_ptr"), "*fp32:16") | {"start_ptr": "*i32", "n": "i32:16+"}
+    constants = {"B": block, "RUN": run, "STEP": step}
+    arrays = [x, np.zeros((3, block), np.float32), start]
+    made = wrapped.compile(types, constants, target="sm_90a", num_warps=1)
+    found = run_ptx(made.artifact, [*arrays, n], (3, 1, 1))[1]
+    np.testing.assert_array_equal(found, x[at] + 1)
+    loads = [line for line in made.asm["ptx"].splitlines() if "ld.global" in line]
+    assert len(loads) == 1 + block // 32 // wide

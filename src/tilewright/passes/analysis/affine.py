@@ -179,6 +179,15 @@ class AffineAnalysis:
     def _same(self, op: Operation, reading: Reading) -> Form | None:
         return self.form(op.operands[0], reading)
 
+    def _hint(self, op: tile.HintOp, reading: Reading) -> Form | None:
+        """The form of the value; entries without an affine form keep the promise."""
+        form = self.form(op.source, reading)
+        if form is None or form.base is not None or len(shape_of(op.result)) != 1:
+            return form
+        atoms = form.terms.get(0, {})
+        entries = [a for a in atoms if isinstance(a, Entries) and a.value is op.source]
+        return self.opaque(op.result, False) if entries and len(atoms) == 1 else form
+
     def _expand_dims(self, op: tile.ExpandDimsOp, reading: Reading) -> Form | None:
         form, axis = self.form(op.source, reading), op.axis.value.data
         return form and form.moved({d: d + (d >= axis) for d in form.terms})
@@ -359,7 +368,7 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     tile.SplatOp: AffineAnalysis._splat,
     tile.ArangeOp: AffineAnalysis._arange,
     tile.BroadcastOp: AffineAnalysis._same,
-    tile.HintOp: AffineAnalysis._same,
+    tile.HintOp: AffineAnalysis._hint,
     tile.ExpandDimsOp: AffineAnalysis._expand_dims,
     tile.TransOp: AffineAnalysis._trans,
     tile.ReshapeOp: AffineAnalysis._reshape,

@@ -207,9 +207,46 @@ def _bit_and(groups: LaneGroups, op: arith.AndIOp, dim: int, size: int) -> Group
 
 
 def _extension(groups: LaneGroups, op: Operation, dim: int, size: int) -> Group | None:
-    """The elements of a counting group differ in their lowest bits only, so that none crosses a sign or wraps. (Hints
-    and conversions of layouts are their operands.)"""
+    """The elements of a counting group differ in their lowest bits only, so that none crosses a sign or wraps.
+    (Conversions of layouts are their operands.)"""
     return groups.of(op.operands[0], dim, size)
+
+
+def _hint(groups: LaneGroups, op: tile.HintOp, dim: int, size: int) -> Group | None:
+    """What is known of the value, or what the author promises of its runs: `max_contiguous` of a value that is a
+    `multiple_of` at the start of each run, or `max_constancy`.
+
+    Promises hold for groups of `MOST_PROMISED` elements at most: programs promise runs as long as a tile of `x % n`
+    for an `n` that is a multiple of vectors, not of tiles.
+    """
+    found = groups.of(op.source, dim, size)
+    if found is not None or size > MOST_PROMISED:
+        return found
+    promised = _promises(op, dim)
+    if promised.get("max_constancy", 0) % size == 0 and "max_constancy" in promised:
+        return Group(Kind.EQUAL)
+    run, zeros = promised.get("max_contiguous", 1), _log2_of_factor(promised.get("multiple_of", 1))
+    return Group(Kind.COUNTING, zeros) if run % size == 0 and zeros >= _log2(size) else None
+
+
+MOST_PROMISED = 16
+"""Largest group of which a promise is believed: multiples of 16 are what launches specialize on."""
+
+
+def _promises(op: tile.HintOp, dim: int) -> dict[str, int]:
+    """The numbers that consecutive hints about one value promise along `dim`, by kind."""
+    found: dict[str, int] = {}
+    value: SSAValue = op.result
+    while isinstance(value.owner, tile.HintOp):
+        hint = value.owner
+        found.setdefault(hint.kind.data, tile.ints(hint.values)[dim])
+        value = hint.source
+    return found
+
+
+def _log2_of_factor(number: int) -> int:
+    """Exponent of the largest power of two that divides a number."""
+    return trailing_zeros(number, 32)
 
 
 def _comparison(groups: LaneGroups, op: tile.CmpIOp, dim: int, size: int) -> Group | None:
@@ -333,7 +370,7 @@ _RULES: dict[type[Operation], Callable[[LaneGroups, Any, int, int], Group | None
     arith.ExtSIOp: _extension,
     arith.ExtUIOp: _extension,
     arith.TruncIOp: _extension,
-    tile.HintOp: _extension,
+    tile.HintOp: _hint,
     gpu.ConvertLayoutOp: _extension,
     tile.CmpIOp: _comparison,
     tile.SelectOp: _select,

@@ -13,11 +13,14 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.gpu.analysis.accesses import INDEX_RUNS
 from tilewright.passes.gpu.analysis.buffer_views import transposed_view
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 
 Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
 """Tiles that were written to buffers (along a dimension, in a block)."""
+_COPIED = (tile.ROW_ALIGNMENT, INDEX_RUNS)
+"""Attributes of a load that hold for its copy."""
 
 
 def stored_operand(
@@ -100,6 +103,6 @@ def copy_of(
             "layout": StringAttr(str(layout)),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, counts),
         },
-        attributes={k: v for k, v in load.attributes.items() if k == tile.ROW_ALIGNMENT},
+        attributes={k: load.attributes[k] for k in _COPIED if k in load.attributes},
         location=load.location,
     )  # fmt: skip
