@@ -76,21 +76,25 @@ def test_masks_of_two_dimensions_take_vectors_whole(divisible, step, loads):
         assert artifact.asm["ptx"].count("ld.global") == loads
 
 
-def chosen(x, out, which, B: tl.constexpr):
+def chosen(x, out, which, start, B: tl.constexpr):
     columns = tl.arange(0, B)
     wanted = tl.load(which + tl.program_id(0))
-    value = tl.where(columns == wanted, -1.0, tl.load(x + columns))
-    value = tl.where(wanted != columns, value, value - 1.0)
+    places = start + columns.to(tl.int64)
+    value = tl.where(places == wanted, -1.0, tl.load(x + columns))
+    value = tl.where(wanted != places, value, value - 1.0)
     tl.store(out + tl.program_id(0) * B + columns, value)
 
 
-def test_indices_are_compared_in_32_bits_with_a_label_of_64():
+@pytest.mark.parametrize("start", [0, 768, -64, 1 << 40])
+def test_indices_are_compared_in_32_bits_with_a_label_of_64(start):
     """Also with one that has the low half of an index, and no other half."""
     kind = dtypes.pointer_type(dtypes.float32)
     signature = {"x": kind, "out": kind, "which": dtypes.pointer_type(dtypes.int64)}
+    signature["start"] = dtypes.int64 if start else constexpr(0)
     text = str(build(KernelFunction(chosen), signature | {"B": constexpr(256)}, {}).module)
-    labels = np.array([5, -1, 255, 256, 5 + (1 << 32), -(1 << 32) + 5], np.int64)
+    labels = np.array([5, -1, 255, 256, 5 + (1 << 32), -(1 << 32) + 5], np.int64) + start
     arguments = [np.arange(256, dtype=np.float32), np.zeros((6, 256), np.float32), labels]
+    arguments += [start] if start else []
     expected = run_on_copies(parse_ir(text), arguments, (6, 1, 1))
     artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
     found = run_ptx(artifact, arguments, (6,))[1]
