@@ -54,6 +54,11 @@ def main() -> None:
             lambda x: np.abs(x**3 / np.log1p(x)),
             -1 / 3, 1 / 3, 7,
         ),
+        # log(1 + f) = t + t v p(v), t = 2 f / (2 + f), v = t^2, 1 + f in [sqrt(1/2), sqrt(2)): POW of `math/ptx`
+        "POW of ptx": (
+            lambda v: (2 * np.arctanh(np.sqrt(v) / 2) / np.sqrt(v) - 1) / v, lambda v: v,
+            1e-3, 0.3435**2, 3,
+        ),
         # sin(r) = r + r z p(z), z = r^2
         "SIN": (lambda z: (np.sin(np.sqrt(z)) / np.sqrt(z) - 1) / z, lambda z: z, 1e-9, (math.pi / 4) ** 2 * 1.001, 3),
         # cos(r) = 1 - z/2 + z^2 p(z)

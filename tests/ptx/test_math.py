@@ -93,6 +93,45 @@ def test_logarithms_and_roots():
 
 
 @tw.jit
+def powers(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, libdevice.pow(tl.load(x_ptr + i), tl.load(y_ptr + i)))
+
+
+def test_powers():
+    """Errors in ulp near 1, of large and of usual results; C's results of all pairs of special values."""
+    random = np.random.default_rng(0)
+    x = np.concatenate(
+        [1 + random.uniform(-0.4, 0.5, 1500), 2.0 ** random.uniform(-126, 127, 1500)]
+    )
+    logarithms = np.log2(x.astype(np.float32).astype(np.float64))
+    small = np.arange(3000) % 2 == 0
+    y = np.where(small, random.uniform(-9, 9, 3000), random.uniform(-126, 127.9, 3000)) / logarithms
+    edges = [0.0, 1e-40, 0.5, 1.0, 2.0, 2.5, 3.0, 3e9, np.inf, np.nan, 1e38]
+    edges = [*edges, *(-e for e in edges)]
+    pairs = np.array([(a, b) for a in edges for b in edges])
+    size = 4096
+    x, y = (np.resize(np.concatenate([v, e]), size).astype(np.float32) for v, e in ((x, pairs[:, 0]), (y, pairs[:, 1])))  # fmt: skip
+    types = dict.fromkeys(("x_ptr", "y_ptr", "out_ptr"), "*fp32:16")
+    made = powers.compile(types, {"N": size}, target="sm_90a")
+    found = run_ptx(made.artifact, [x, y, np.empty_like(x)], (1, 1, 1))[2]
+    with np.errstate(all="ignore"):
+        flushed = np.where(abs(x) < 2.0**-126, np.copysign(0, x), x).astype(np.float64)
+        expected = flushed ** y.astype(np.float64)
+        undefined = (x < 0) & (x > -np.inf) & (np.trunc(y) != y)
+        expected = np.where(undefined, np.nan, expected)
+    error = abs(found - expected)[:3000] / np.spacing(abs(expected[:3000]).astype(np.float32))
+    assert error[small].max() <= 2 and error.max() <= 5, (error[small].max(), error.max())
+    with np.errstate(all="ignore"):
+        rounded = expected[3000:].astype(np.float32)
+    finite = np.isfinite(rounded) & (rounded != 0)
+    np.testing.assert_array_equal(np.where(finite, 0, found[3000:]), np.where(finite, 0, rounded))
+    np.testing.assert_allclose(found[3000:][finite], rounded[finite], rtol=1e-6, atol=1e-44)
+    known = ~np.isnan(rounded)
+    assert (np.signbit(found[3000:]) == np.signbit(rounded))[known].all()
+
+
+@tw.jit
 def clamped(x_ptr, out_ptr, high, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out_ptr + i, tl.maximum(tl.minimum(tl.load(x_ptr + i), high), 0))
