@@ -77,6 +77,23 @@ def test_inline_ptx_between_load_and_scan():
 
 
 @tilewright.jit
+def sums_of_one_column(x, out, stride, n, R: tl.constexpr):
+    at = tl.arange(0, R)
+    value = tl.load(x + at * stride, mask=at < n, other=0.0)
+    tl.store(out + at * stride, tl.cumsum(value, 0), mask=at < n)
+
+
+def test_elements_of_a_column_are_loaded_as_they_are_scanned():
+    """They are no neighbors in memory: the layout of the scan is as good as any, and nothing is exchanged but totals."""
+    types = {"x": "*fp32:16", "out": "*fp32:16", "stride": "i32:16", "n": "i32"}
+    made = sums_of_one_column.compile(types, {"R": 1024}, target="sm_90a", num_warps=4)
+    x = np.random.default_rng(0).integers(-8, 8, (1000, 16)).astype(np.float32)
+    found = run_ptx(made.artifact, [x, np.zeros_like(x), 16, 1000], (1, 1, 1))[1]
+    np.testing.assert_array_equal(found[:, 0], x[:, 0].cumsum())
+    assert made.asm["ptx"].count("bar.sync") == 1
+
+
+@tilewright.jit
 def later_maximum(a, i, b, j):
     take = (b > a) | ((a == b) & (j > i))
     return tl.where(take, b, a), tl.where(take, j, i)

@@ -448,8 +448,9 @@ def _runs(value: SSAValue, dim: int) -> bool:
 
 
 def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> Layout | None:
-    """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`."""
-    if not isinstance(load, tile.LoadViewOp) or contiguous_dim(load) is None:
+    """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`: always
+    elements that are no neighbors in memory, unless their addresses are in a layout of their own."""
+    if not isinstance(load, tile.LoadViewOp) or load.indices:
         return None
     for value in closure([load.result], results_of):
         for use in value.uses:
