@@ -49,6 +49,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
+    from tilewright.passes.gpu.combine_accesses import CombineAccesses
     from tilewright.passes.gpu.deallocate_shared import DeallocateShared
     from tilewright.passes.gpu.hoist_conditional_loads import HoistConditionalLoads
     from tilewright.passes.gpu.hoist_copies import HoistCopies
@@ -93,6 +94,7 @@ def layout_passes() -> tuple[Pass, ...]:
         BatchLoads(),  # after insert-barriers, which separates conflicting accesses
         NarrowDivisions(),  # late: other analyses read the index arithmetic as it was written
         Cse(),  # before widths are chosen: equal addresses become one value
+        CombineAccesses(),  # after all that moves loads, before the widths of accesses are chosen
         VectorizeAccesses(),  # late: facts about accesses are final
         Unroll(),  # last: earlier passes look at loops
         PrefetchNextPrograms(),  # after the last pass that moves loads or looks at their addresses

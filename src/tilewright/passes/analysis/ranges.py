@@ -51,8 +51,11 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
-    start_a, (low_a, high_a) = _anywhere(start_a, reach_a, free_loops(first, second, loop), symbols)
-    start_b, (low_b, high_b) = _anywhere(start_b, reach_b, free_loops(second, first, loop), symbols)
+    free = free_loops(first, second, loop), free_loops(second, first, loop)
+    if loop is None and not any(free) and _lie_between((first, second), start_b - start_a):
+        return True
+    start_a, (low_a, high_a) = _anywhere(start_a, reach_a, free[0], symbols)
+    start_b, (low_b, high_b) = _anywhere(start_b, reach_b, free[1], symbols)
     distance = (start_b - start_a).number
     if distance is None:
         return False
@@ -67,6 +70,13 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     if stride > 0:
         return distance + stride + low_b > high_a
     return distance + stride + high_b < low_a
+
+
+def _lie_between(accesses: tuple[Operation, Operation], distance: Polynomial) -> bool:
+    """Whether the strides of two accesses have a divisor that their constant distance does not have: fields of records."""
+    steps = [constant_int(s) for op in accesses for s, n, _ in dimensions_of(op) if n > 1]
+    divisor = gcd(*(step or 1 for step in steps))
+    return bool(steps) and distance.number is not None and distance.number % divisor != 0
 
 
 def _are_interleaved(
