@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, func, math, scf
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
@@ -96,7 +96,7 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
 
     Followed backwards through signed `+ - * <<` of at least 32 bits, conversions to a wider type, operations
     that move elements, `tl.where`, signed minimum and maximum, values that loops carry, and the dividend of signed `//` and `%`: of `%` as
-    part of the offset, of `//` only to find the divisions within it. There is no guarantee for other operations
+    part of the offset, of `//` (and of `tl.abs`) only to find the divisions within it. There is no guarantee for other operations
     (`& | ^ >>`, narrowing conversions, unsigned arithmetic).
     """
     sums: set[Operation] = set()
@@ -122,6 +122,8 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
             pending.append((op.operands[0], summed))
         elif isinstance(op, tile.SelectOp | arith.MinSIOp | arith.MaxSIOp):
             pending += [(op.lhs, summed), (op.rhs, summed)]
+        elif isinstance(op, math.AbsIOp):
+            pending.append((op.operand, False))
         else:
             pending += [(v, summed) for v in _passed_on(value)]
     return Promise(frozenset(sums), frozenset(divisions))

@@ -10,6 +10,10 @@
 // The quotient of the least number and -1 has 33 bits.
 // CHECK-LABEL: func.func @least
 // CHECK: arith.divsi {{.*}} : i64
+// Divisors of what forms an address are positive, also within the operand of an absolute value.
+// CHECK-LABEL: func.func @reflected
+// CHECK: arith.divui
+// CHECK: arith.remui
 func.func @indices(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
   %a = arith.extsi %x : i32 to i64
   %b = arith.extsi %d : i32 to i64
@@ -27,4 +31,14 @@ func.func @least(%x: i32, %d: i32) -> i64 {
   %b = arith.extsi %d : i32 to i64
   %q = arith.divsi %a, %b : i64
   func.return %q : i64
+}
+func.func @reflected(%p: !tile.ptr<f32>, %x: i32 {tile.nonnegative}, %d: i32, %e: i32) -> f32 {
+  %one = arith.constant 1 : i32
+  %q = arith.divsi %x, %d : i32
+  %y = arith.subi %q, %one : i32
+  %a = math.absi %y : i32
+  %r = arith.remsi %a, %e : i32
+  %at = tile.addptr %p, %r : !tile.ptr<f32>, i32 to !tile.ptr<f32>
+  %v = tile.load %at : !tile.ptr<f32> to f32
+  func.return %v : f32
 }
