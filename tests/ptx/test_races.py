@@ -22,7 +22,11 @@ from tilewright.language.kernel_function import KernelFunction
 
 pytestmark = pytest.mark.sampled(4, full=4)
 
-KINDS = {np.dtype(np.float16): dtypes.float16, np.dtype(np.float32): dtypes.float32}
+KINDS = {
+    np.dtype(np.float16): dtypes.float16,
+    np.dtype(np.float32): dtypes.float32,
+    np.dtype(np.int32): dtypes.int32,
+}
 
 
 def numbers(count, kind=np.float32):
@@ -164,6 +168,34 @@ def test_a_tile_too_large_changes_its_layout_in_panels(warps, room, barriers):
             assert artifact.asm["ptx"].count(kind) == barriers
         found = run_ptx(artifact, list(arguments.values()), (1,), random.Random(0))
         np.testing.assert_array_equal(found[1], expected[1])
+
+
+def products_of_gathered_rows(a, b, rows, o, n):
+    i, j, k = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, 32)
+    for part in range(0, n):
+        row = tl.load(rows + part * 64 + i)
+        acc = tl.zeros((64, 64), tl.float32)
+        for t in range(0, 4):
+            at = t * 32 + k
+            left = tl.load(a + row[:, None] * 128 + at[None, :])
+            acc = tl.dot(left, tl.load(b + at[:, None] * 64 + j[None, :]), acc)
+        tl.store(o + (part * 64 + i[:, None]) * 64 + j[None, :], acc)
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("room", "stages"), [(48, 3), (36, 3), (26, 2)])
+def test_halves_of_results_leave_memory_for_a_stage(room, stages, name):
+    """Three stages of 8 KB, next to 16 KB of a result: its halves change their layout one by one, if that is enough."""
+    half = np.float16
+    arguments = {"a": numbers(64 * 128, half), "b": numbers(128 * 64, half)}
+    arguments |= {"rows": np.arange(127, -1, -1, dtype=np.int32) % 64, "o": numbers(8192), "n": 2}
+    target = dataclasses.replace(target_info(name), shared_bytes=room << 10)
+    artifact, expected = compiled(products_of_gathered_rows, arguments, target, 4)
+    found = run_ptx(artifact, list(arguments.values()), (1,), random.Random(0))
+    np.testing.assert_allclose(found[3], expected[3], atol=1e-2)
+    assert stages * 8 << 10 <= artifact.plan.shared_bytes <= room << 10
+    waits = re.findall(r"cp\.async\.wait_group\s+(\d+)", artifact.asm["ptx"])
+    assert max(map(int, waits)) == stages - 2
 
 
 @pytest.mark.parametrize("blocks", [2, 4])

@@ -177,6 +177,8 @@ class Pipeliner:
         if options.epilogue_subtiles and room < enough * bytes_:
             in_parts = limit - exchanged_in_parts(loop, function, target)
             room = max(room, min(in_parts, enough * bytes_))
+        if room < stages * bytes_ <= limit - exchanged(loop, function, in_halves=True):
+            room = stages * bytes_  # a stage hides more latency than an exchange in one piece
         fits = max(1, room // bytes_)
         first = pattern.readers[0]
         self.at_once = (

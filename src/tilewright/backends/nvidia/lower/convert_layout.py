@@ -235,7 +235,7 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
     size = SharedTile(None, element, plan.source.shape, 0, plan.pad).bytes
     count = _panels(gen, source, target, size)
     if count > 1:
-        _convert_in_panels(gen, op, padding(source, target, element, room), count)
+        _convert_in_panels(gen, op, padding(source, target, element, room * count), count)
         return
     _exchange(gen, op, plan, element)
 

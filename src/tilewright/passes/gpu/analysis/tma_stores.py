@@ -295,12 +295,24 @@ def _is_ordered_behind_map(op: tile.StoreViewOp, tma_tile: TmaTile, ahead: bool)
     )
 
 
-def exchanged(op: Operation, function: FuncOp, but: Collection[Operation] = ()) -> int:
+_FEW_WORDS = 64
+"""Registers per thread of a tile whose halves are exchanged one by one without spills: all of the old layout are live until
+the last half is written, next to those of the new one."""
+
+
+def exchanged(
+    op: Operation, function: FuncOp, but: Collection[Operation] = (), *, in_halves: bool = False
+) -> int:
     """Bytes of the largest layout conversion (except those in `but`) in the outermost loop that holds `op`.
 
-    Its scratch memory is needed while the buffers of that loop are live.
+    Its scratch memory is needed while the buffers of that loop are live. `in_halves`: if tiles that take few registers
+    change their layout one half after the other.
     """
-    return max(map(_exchange_bytes, _changes(op, function, but)), default=0)
+    sizes = [
+        _exchange_bytes(change) // (2 if in_halves and _words(change) <= _FEW_WORDS else 1)
+        for change in _changes(op, function, but)
+    ]
+    return max(sizes, default=0)
 
 
 def exchanged_in_parts(
@@ -331,6 +343,13 @@ def _changes(
 ) -> list[gpu.ConvertLayoutOp]:
     around = outermost_in(function.body.block, op)
     return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op not in but]
+
+
+def _words(change: gpu.ConvertLayoutOp) -> int:
+    """Registers per thread of the result of a layout conversion."""
+    layout = gpu.layout_of(change.result)
+    count = layout.registers_per_thread if layout is not None else 0
+    return count * tile.element_bytes(tile.element_of(change.result)) // 4
 
 
 def _exchange_bytes(change: gpu.ConvertLayoutOp) -> int:
