@@ -36,8 +36,9 @@ def loaded_first(x, out, n, B: tl.constexpr):
     """The sums of neighbors of rows of 8 that are loaded before any is stored."""
     i = tl.program_id(0) * B + tl.arange(0, B)
     last = tl.load(x + i * 8 + 7, mask=i < n)
-    first = tl.load(x + i * 8, mask=i < n)
-    second = tl.load(x + i * 8 + 1, mask=i < n)
+    row = tl.multiple_of(x + i * 8, 8)
+    first = tl.load(row, mask=i < n)
+    second = tl.load(tl.multiple_of(row + 1, 1), mask=i < n)
     tl.store(out + i * 8, first + last, mask=i < n)
     tl.store(out + i * 8 + 1, first + second, mask=i < n)
     tl.store(out + i * 8 + 3, second, mask=i < n)

@@ -144,7 +144,7 @@ def _kind(op: _View) -> tuple[Any, ...]:
     other = getattr(op, "other", None)
     return (
         root_of(op), accessed(op).type, *op.strides, None, *op.limits, other,
-        tuple(sorted((k, v) for k, v in op.properties.items())), tuple(sorted(op.attributes.items())),
+        tuple(sorted((k, v) for k, v in op.properties.items())), tuple(sorted(_attributes(op).items())),
     )  # fmt: skip
 
 
@@ -182,6 +182,11 @@ def _wide_view(fields: list[_View], base: Emitter, last: list[SSAValue]) -> tupl
     return places, {**op.properties, "kinds": kinds}
 
 
+def _attributes(op: _View) -> dict[str, Attribute]:
+    """What holds for an access with one more dimension as well."""
+    return {k: v for k, v in op.attributes.items() if k != tile.ROW_ALIGNMENT}
+
+
 def _combine_loads(fields: list[_View]) -> None:
     """Replace the loads of fields by one, where the first of them is."""
     load = fields[0]
@@ -190,7 +195,7 @@ def _combine_loads(fields: list[_View]) -> None:
     places, properties = _wide_view(fields, emitter, [] if other is None else [other])
     kind = gpu.laid_out(tile.element_of(accessed(load)), _widened(layout, len(fields)))
     wide = tile.make_view(tile.LoadViewOp, places, properties, [kind])
-    wide.attributes.update(load.attributes)
+    wide.attributes.update(_attributes(load))
     parts = _split(emitter.insert(wide), layout, len(fields), emitter)
     for op, part in zip(fields, parts, strict=True):
         replace_op(op, [part])
@@ -203,7 +208,7 @@ def _combine_stores(fields: list[_View]) -> None:
     value = _joined([accessed(op) for op in fields], layout, emitter)
     places, properties = _wide_view(fields, emitter, [value])
     wide = tile.make_view(tile.StoreViewOp, places, properties)
-    wide.attributes.update(fields[0].attributes)
+    wide.attributes.update(_attributes(fields[0]))
     emitter.insert_op(wide)
     for op in fields:
         erase(op)
