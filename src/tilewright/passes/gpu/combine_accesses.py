@@ -68,13 +68,15 @@ class CombineAccesses(Pass):
 
 
 def _is_field(op: Operation) -> bool:
-    """Whether an access may be that of a field: strides but 1, in registers."""
+    """Whether an access may be that of a field: strides but 1, in registers that are bits of the index."""
     return (
         isinstance(op, _View)
         and is_strided(op)
         and op.mask is None
         and contiguous_dim(op) is None
-        and gpu.layout_of(accessed(op)) is not None
+        and (layout := gpu.layout_of(accessed(op))) is not None
+        and layout.groups == 1
+        and not layout.repeat
     )
 
 
