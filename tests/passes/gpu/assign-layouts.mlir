@@ -101,6 +101,64 @@ func.func @factors(%a: tensor<64x16xf16>, %b: tensor<16x64xf16>, %x: tensor<64xf
   func.return
 }
 // -----
+// RUN: select-mma,assign-layouts
+// What is loaded and scaled by a column moves once, before it is widened, though it is computed before the dot.
+// CHECK-LABEL: @scaled
+func.func @scaled(%x: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %a: tensor<64x16xf16>, %b: tensor<16x64xf16>, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %p: !tile.ptr<f32>, %s: i64, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: gpu.convert_layout %narrow {{.+}}tensor<64x64xbf16{{.+}} to tensor<64x64xbf16, "64x64 r[0,1 8,0 0,8 0,16 0,32]
+  // CHECK: %sums = tile.dot
+  // CHECK-NEXT: arith.addf %sums, %scaled
+  // CHECK-NEXT: math.log
+  // CHECK-NEXT: arith.mulf %{{.+}}, %wide
+  %narrow = tile.load_view %x ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<64x64xbf16>
+  %wide = arith.extf %narrow : tensor<64x64xbf16> to tensor<64x64xf32>
+  %column = tile.load_view %c ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  %u = tile.expand_dims %column, 1 : i32 : tensor<64xf32> to tensor<64x1xf32>
+  %us = tile.broadcast %u : tensor<64x1xf32> to tensor<64x64xf32>
+  %scaled = arith.mulf %wide, %us : tensor<64x64xf32>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.splat %zero : f32 to tensor<64x64xf32>
+  %sums = tile.dot %a, %b, %none, "tf32" : tensor<64x16xf16>, tensor<16x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %t = arith.addf %sums, %scaled : tensor<64x64xf32>
+  %l = math.log %t : tensor<64x64xf32>
+  %r = arith.mulf %l, %wide : tensor<64x64xf32>
+  %q = tile.splat %p : !tile.ptr<f32> to tensor<64x64x!tile.ptr<f32>>
+  tile.store %q, %r : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
+  func.return
+}
+// -----
+// RUN: select-mma,assign-layouts
+// A tile that a dot multiplies, too, is read from shared memory: its transpose moves to the sums, not they to it.
+// CHECK-LABEL: @transposed_factor
+func.func @transposed_factor(%x: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %a: tensor<64x32xbf16>, %b: tensor<32x64xbf16>, %d: tensor<64x32xbf16>, %p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %s: i64, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %sums = tile.dot
+  // CHECK-NOT: gpu.convert_layout %sums
+  // CHECK: arith.mulf %{{.+}}, %sums
+  // CHECK: return
+  %loaded = tile.load_view %x ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
+  %operand = arith.truncf %loaded : tensor<32x64xf32> to tensor<32x64xbf16>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.splat %zero : f32 to tensor<64x64xf32>
+  %other = tile.dot %d, %operand, %none, "tf32" : tensor<64x32xbf16>, tensor<32x64xbf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %few = tile.splat %zero : f32 to tensor<64x32xf32>
+  %bt = tile.trans %b, [1, 0] : tensor<32x64xbf16> to tensor<64x32xbf16>
+  %at = tile.trans %a, [1, 0] : tensor<64x32xbf16> to tensor<32x64xbf16>
+  %square = tile.dot %bt, %at, %none, "tf32" : tensor<64x32xbf16>, tensor<32x64xbf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %narrow = arith.truncf %square : tensor<64x64xf32> to tensor<64x64xbf16>
+  %sums = tile.dot %narrow, %a, %few, "tf32" : tensor<64x64xbf16>, tensor<64x32xbf16>, tensor<64x32xf32> to tensor<64x32xf32>
+  %turned = tile.trans %loaded, [1, 0] : tensor<32x64xf32> to tensor<64x32xf32>
+  %product = arith.mulf %turned, %sums : tensor<64x32xf32>
+  %total = "tile.reduce"(%product) <{axis = 1 : i32}> ({
+  ^bb0(%left: f32, %right: f32):
+    %sum = arith.addf %left, %right : f32
+    tile.yield %sum : f32
+  }) : (tensor<64x32xf32>) -> tensor<64xf32>
+  tile.store_view %total, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  %at_q = tile.splat %q : !tile.ptr<f32> to tensor<64x64x!tile.ptr<f32>>
+  tile.store %at_q, %other : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
+  func.return
+}
+// -----
 // RUN: assign-layouts
 // A count of lanes that a loop carries has the layout of the sums beside it.
 // CHECK-LABEL: @counted

@@ -139,6 +139,46 @@ func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
 }
 // -----
 // RUN: select-mma,assign-layouts,promote-shared
+// A tile that one dot takes converted, and that is combined with the sums of another, is read in both layouts.
+// CHECK-LABEL: @read_twice
+func.func @read_twice(%a: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %g: tensor<32x16xbf16>, %h: tensor<16x64xbf16>, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) {
+  // CHECK: scf.for
+  // CHECK: %y = gpu.local_load {{.+}} to tensor<32x64xf32, "32x64 r[1,0 8,0 16,0 0,16 0,32]
+  // CHECK-NEXT: [[AGAIN:%.+]] = gpu.local_load {{.+}} to tensor<32x64xf32, "32x64 r[0,1 8,0 0,32 16,0]
+  // CHECK-NEXT: arith.truncf %y
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: arith.mulf [[AGAIN]], %e
+  // CHECK: scf.yield
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<32x64xf32>
+  %none = tile.splat %f : f32 to tensor<64xf32>
+  %sum, %row = scf.for %i = %zero to %k step %step iter_args(%s = %start, %r = %none) -> (tensor<32x64xf32>, tensor<64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<bf16>, i64 to !tile.ptr<bf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<32x32xbf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
+    %w = arith.truncf %y : tensor<32x64xf32> to tensor<32x64xbf16>
+    %d = tile.dot %x, %w, %s, "tf32" : tensor<32x32xbf16>, tensor<32x64xbf16>, tensor<32x64xf32> to tensor<32x64xf32>
+    %e = tile.dot %g, %h, %start, "tf32" : tensor<32x16xbf16>, tensor<16x64xbf16>, tensor<32x64xf32> to tensor<32x64xf32>
+    %m = arith.mulf %y, %e : tensor<32x64xf32>
+    %t = "tile.reduce"(%m) <{axis = 0 : i32}> ({
+    ^bb0(%u: f32, %v: f32):
+      %uv = arith.addf %u, %v : f32
+      tile.yield %uv : f32
+    }) : (tensor<32x64xf32>) -> tensor<64xf32>
+    %z = arith.addf %r, %t : tensor<64xf32>
+    scf.yield %d, %z : tensor<32x64xf32>, tensor<64xf32>
+  }
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<32x64xf32>, !tile.ptr<f32>
+  tile.store_view %row, %c ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// RUN: select-mma,assign-layouts,promote-shared
 // The second product adds on to the first before that is over; between others there is one barrier.
 // CHECK-LABEL: @chain
 func.func @chain(%u: tensor<64x32xf16>, %v: tensor<32x64xf16>, %s: tensor<64x64xf32>, %p: !tile.ptr<f32>, %n: i64) {

@@ -76,6 +76,7 @@ from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
     read_converted,
+    read_for_casts,
     read_in_each_layout,
     register_operand,
 )
@@ -284,6 +285,8 @@ def _stage_group(
         load.erase()
         read_converted(read)
         read_in_each_layout(read)
+        if read.parent is not None:
+            read_for_casts(read)
     return [read for read in reads if read.parent is not None]
 
 

@@ -3,14 +3,15 @@
 Element-wise operations work in the layout of their operands, so a factor of an accumulator would be computed in the
 layout in which it is loaded, and converted where it meets the accumulator: once per such place, in the type of the
 computation. If what is loaded has fewer bytes (a gate in bf16 of which a sigmoid and its derivative are computed in
-fp32), it is converted at once.
+fp32), it is converted at once. Rows and columns of factors, which are broadcast, count for nothing, nor does what dots
+multiply as well: it is read from shared memory in any layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -46,6 +47,8 @@ class AccumulatorFactors:
             current = pending.pop()
             if current in found or self._is_free(current) or tile.shape_of(current) != shape:
                 continue
+            if isinstance(current.owner, tile.BroadcastOp):
+                continue  # of a row or column, which is converted instead
             found[current] = None
             ops = [use.operation for use in current.uses]
             if not isinstance(current.owner, Block):
@@ -59,7 +62,7 @@ class AccumulatorFactors:
         ops = {v.owner for v in component if _is_elementwise(v.owner)}
         sources = [v for v in component if v.owner not in ops]
         accumulators = [v for v in sources if is_accumulator(v)]
-        loads = [v for v in sources if isinstance(v.owner, tile.LoadViewOp)]
+        loads = [v for v in sources if _loaded(v) is not None]
         layout = self._anchor(accumulators[0]) if accumulators else None
         if layout is None or not loads or len(loads) + len(accumulators) < len(sources):
             return None
@@ -67,7 +70,28 @@ class AccumulatorFactors:
             return None
         in_order = [op for op in _block_of(ops) if op in ops]
         moved = _bytes_moved(in_order, set(accumulators), set(component))
-        return layout if sum(map(tile.element_bytes, loads)) < moved else None
+        return layout if sum(map(_bytes_converted, loads)) < moved else None
+
+
+def _loaded(value: SSAValue) -> SSAValue | None:
+    """What is loaded as a tile, or as its transpose."""
+    if isinstance(value.owner, tile.TransOp):
+        value = value.owner.source
+    return value if isinstance(value.owner, tile.LoadViewOp) else None
+
+
+def _bytes_converted(value: SSAValue) -> int:
+    """Bytes per element that change their layout if a loaded tile is wanted in another. None if dots multiply it, too,
+    in its type or converted: then it is read from shared memory, in any layout."""
+    pending = [_loaded(value) or value]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if isinstance(op, tile.DotOp):
+                return 0
+            if isinstance(op, arith.TruncFOp | arith.ExtFOp | tile.TransOp):
+                pending += op.results
+    return tile.element_bytes(tile.element_of(value))
 
 
 def _bytes_moved(

@@ -92,7 +92,7 @@ class AnchorLayouts:
         )
         self._rows_of_reductions: set[SSAValue] = set()
         self._gathers = GatherLayouts(function, warps)
-        self._factors = AccumulatorFactors(self.of, self.is_free)
+        self._factors = AccumulatorFactors(self._of_accumulator, self.is_free)
         self._block(function.body.block)
 
     def access(self, op: Operation) -> Layout:
@@ -151,6 +151,11 @@ class AnchorLayouts:
         if isinstance(op, tile.HintOp):
             return self.of(op.source)
         return None
+
+    def _of_accumulator(self, value: SSAValue) -> Layout | None:
+        """The anchor layout of a tile; of a dot's result also before the walk has come to the dot."""
+        op = value.owner
+        return accumulator_layout(op, self.warps) if isinstance(op, tile.DotOp) else self.of(value)
 
     def default(self, value: SSAValue) -> Layout:
         """The anchor layout, or a default for tiles that have none."""

@@ -8,7 +8,7 @@ split dot), which threads load in the fragment's layout.
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -27,6 +27,7 @@ from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_aro
 _MOST_REGISTERS = 192
 """Registers per thread, of 255; the rest is for addresses and prefetched values."""
 _FEWEST_CONVERSIONS = 2
+_CASTS = (arith.TruncFOp, arith.ExtFOp)
 _MOST_COPIES = 2
 """Elements per thread, over those of a layout without copies, up to which operands are computed where a dot wants them."""
 
@@ -133,6 +134,37 @@ def read_in_each_layout(read: gpu.LocalLoadOp) -> None:
             again.result.name_hint = read.result.name_hint
             insert_before(again, convert)
             convert.result.replace_all_uses_with(again.result)
+            erase(convert)
+    if not read.result.uses:
+        erase(read)
+
+
+def read_for_casts(read: gpu.LocalLoadOp) -> None:
+    """Read a stage again in the layout to which a cast of what is read is converted: the operand of a dot, beside other
+    users of the tile. A conversion would store the tile to shared memory once more."""
+    own = gpu.layout_of(read.result)
+    for use in list(read.result.uses):
+        cast = use.operation
+        ends = [end.operation for result in cast.results for end in result.uses]
+        converts = [end for end in ends if isinstance(end, gpu.ConvertLayoutOp)]
+        layouts = {gpu.layout_of(convert.result) for convert in converts}
+        layout = layouts.pop() if len(layouts) == 1 else None
+        if not isinstance(cast, _CASTS) or cast.parent is not read.parent or own is None:
+            continue
+        if len(converts) < len(ends) or layout is None:
+            continue
+        if layout.registers_per_thread > _MOST_COPIES * own.registers_per_thread:
+            continue
+        kind = gpu.laid_out(tile.element_of(read.result), layout)
+        again = gpu.LocalLoadOp.create(
+            operands=list(read.operands), result_types=[kind], location=read.location
+        )
+        again.result.name_hint = read.result.name_hint
+        insert_before(again, read)
+        cast.operands[0] = again.result
+        cast.results[0]._type = gpu.laid_out(tile.element_of(cast.results[0]), layout)
+        for convert in converts:
+            convert.result.replace_all_uses_with(cast.results[0])
             erase(convert)
     if not read.result.uses:
         erase(read)
