@@ -66,6 +66,21 @@ class KernelParam:
         return self.parameter.default is not inspect.Parameter.empty
 
 
+def _check_function(fn: Any) -> None:
+    """Raise KernelTypeError unless `fn` is a Python function, whose source and globals can be read."""
+    if inspect.isfunction(fn) or inspect.ismethod(fn):
+        return
+    if hasattr(fn, "arg_names"):
+        raise KernelTypeError(
+            f"jit expects a Python function, got {fn!r}",
+            help="write @jit next to the function: @autotune and @heuristics stand above it",
+        )
+    kind = f"the class '{fn.__qualname__}'" if isinstance(fn, type) else f"{fn!r}"
+    raise KernelTypeError(
+        f"jit expects a Python function, got {kind}", help="write the kernel with def"
+    )
+
+
 class KernelFunction:
     """A Python function written in the kernel language.
 
@@ -87,6 +102,7 @@ class KernelFunction:
         noalias: tuple[str, ...] = (),
         any_extents: bool = False,
     ) -> None:
+        _check_function(fn)
         self.fn = fn
         self.any_extents = any_extents
         self._lines = captured_lines(fn)

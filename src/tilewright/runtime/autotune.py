@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tilewright import config as settings
 from tilewright.errors import AutotuneError, LaunchError
-from tilewright.runtime.interface import KernelDecorator, innermost
+from tilewright.runtime.interface import KernelDecorator, innermost, parameter_names
 from tilewright.runtime.representations import autotuner_html, autotuner_text
-from tilewright.runtime.tracebacks import user_facing
+from tilewright.runtime.tracebacks import user_facing, warn_caller
 from tilewright.runtime.tuning import Tuner, TuningTask, set_zero
 from tilewright.runtime.tuning_config import Config, effective_options, target_family
 
@@ -109,10 +108,9 @@ class Autotuner(KernelDecorator):
         unknown = [name for name in self.keys if name not in self.arg_names]
         if unknown:
             self.keys = [name for name in self.keys if name in self.arg_names]
-            warnings.warn(
+            warn_caller(
                 f"autotune: key names {', '.join(map(repr, unknown))}, which {self._name()} does not have as a "
-                f"parameter: ignored (its parameters are {', '.join(self.arg_names)})",
-                stacklevel=4,
+                f"parameter: ignored (its parameters are {', '.join(self.arg_names)})"
             )
 
     def _name(self) -> str:
@@ -389,7 +387,7 @@ def autotune(
 
     def decorate(fn: Any) -> Autotuner:
         return Autotuner(
-            fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+            fn, parameter_names(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
             prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results,
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.interface import KernelDecorator
+from tilewright.runtime.interface import KernelDecorator, parameter_names
 from tilewright.runtime.options import is_option
 from tilewright.runtime.tracebacks import user_facing
 
@@ -68,6 +68,6 @@ def heuristics(
     """
 
     def decorate(fn: Any) -> Heuristics:
-        return Heuristics(fn, fn.arg_names, values)
+        return Heuristics(fn, parameter_names(fn, "heuristics"), values)
 
     return decorate

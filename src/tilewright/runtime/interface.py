@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.errors import LaunchError
 from tilewright.runtime.dynamo import dynamo_disabled
 
 
@@ -54,6 +55,17 @@ def innermost(kernel: Any) -> Any:
     while isinstance(kernel, KernelDecorator):
         kernel = kernel.fn
     return kernel
+
+
+def parameter_names(kernel: Any, decorator: str) -> list[str]:
+    """Names of the parameters of what `decorator` decorates. Raises LaunchError for anything but a kernel."""
+    names = getattr(kernel, "arg_names", None)
+    if names is None:
+        raise LaunchError(
+            f"{decorator} expects a kernel, got {kernel!r}",
+            help=f"put @jit below @{decorator}, next to the function",
+        )
+    return list(names)
 
 
 def _parameter_defaults(kernel: Any) -> dict[str, Any]:

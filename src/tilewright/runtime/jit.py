@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from tilewright import dtypes
 from tilewright.backends.base import Options
-from tilewright.dtypes import constexpr
+from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.compiled import CompiledKernel
@@ -26,7 +26,7 @@ from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option, of_parameters
 from tilewright.runtime.representations import kernel_html, kernel_text
 from tilewright.runtime.specialize import ArgumentType, MockTensor, parse_type, slot_kind
-from tilewright.runtime.tracebacks import user_facing
+from tilewright.runtime.tracebacks import user_facing, warn_caller
 from tilewright.targets import TargetInfo
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
@@ -74,9 +74,11 @@ class JITFunction(KernelFunction, KernelInterface):
         noalias: Sequence[str] = (),
         any_extents: bool = False,
     ) -> None:
-        super().__init__(fn, tuple(do_not_specialize or ()), noinline, tuple(noalias), any_extents)
+        super().__init__(fn, _names(do_not_specialize), noinline, _names(noalias), any_extents)
         self.version = version
-        self.do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
+        self.do_not_specialize_on_alignment = _names(do_not_specialize_on_alignment)
+        self._warn_of_unknown("do_not_specialize", self.do_not_specialize)
+        self._warn_of_unknown("do_not_specialize_on_alignment", self.do_not_specialize_on_alignment)
         self.debug = debug
         self.launch_metadata = launch_metadata
         self.pre_run_hooks: list[Callable[..., Any]] = []
@@ -91,6 +93,16 @@ class JITFunction(KernelFunction, KernelInterface):
         self.used_global_vals: Any = {}
         self._hash_lock: Any = None
         _kernels.add(self)
+
+    def _warn_of_unknown(self, option: str, names: tuple[str | int, ...]) -> None:
+        """Warn of names that no parameter has: programs list former ones, as in an autotuner's `key`."""
+        known = {*self.arg_names, *range(len(self.arg_names))}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            warn_caller(
+                f"jit: {option} names {', '.join(map(repr, unknown))}, which {self.__name__} does not have as a "
+                f"parameter: ignored (its parameters are {', '.join(self.arg_names)})"
+            )
 
     # ---- launching ---------------------------------------------------------------------------------
 
@@ -349,6 +361,13 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def _repr_html_(self) -> str:
         return kernel_html(self)
+
+
+def _names(given: Any) -> tuple[Any, ...]:
+    """Names or indices of parameters: a single one, several, or None."""
+    if isinstance(given, str | int):
+        return (given,)
+    return tuple(unwrap_constexpr(name) for name in given or ())
 
 
 def _signature_type(p: KernelParam, given: Any) -> ArgumentType:

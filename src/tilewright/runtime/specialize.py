@@ -190,6 +190,11 @@ def array_address(value: Any) -> tuple[int, dtype]:
 
 def _tensor_address(value: Any) -> tuple[int, dtype]:
     """Address and dtype of a torch tensor or an object with its interface."""
+    if getattr(value, "is_neg", bool)():
+        raise LaunchError(
+            f"the {type(value).__name__} is a negated view: its memory holds the elements with the other sign",
+            help="pass x.resolve_neg()",
+        )
     reason = ""
     try:
         address = value.data_ptr()

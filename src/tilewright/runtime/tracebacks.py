@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -41,6 +42,14 @@ def caller_location() -> SourceLocation | None:
             line, column = start, first
             end = last if start == stop else None
     return SourceLocation(frame.f_code.co_filename, line, column, end)
+
+
+def warn_caller(text: str) -> None:
+    """Warn at the line of the user's call into this package, however many of its functions are between."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and _is_own(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def without_own_frames(error: BaseException) -> BaseException:
