@@ -88,9 +88,15 @@ def _remainder(mods, kind, a, b):
 
 
 def _bounded(pick, number_wins, with_nan):
+    """Minimum or maximum, of floats as PTX has them: -0.0 is less than 0.0, whichever comes first."""
+
     def run(mods, kind, a, b):
         chosen = (with_nan if "NaN" in mods else number_wins) if is_float(kind) else pick
         found = chosen(a, b)
+        if is_float(kind):
+            sign = np.minimum if pick is np.maximum else np.maximum
+            signed = np.where(sign(np.signbit(a), np.signbit(b)), -0.0, 0.0).astype(found.dtype)
+            found = np.where((a == 0) & (b == 0), signed, found)
         return np.maximum(found, found.dtype.type(0)) if "relu" in mods else found
 
     return run

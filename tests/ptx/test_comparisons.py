@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
+from tests.ptx.scalar import OPERATIONS
+from tests.ptx.values import KINDS, bits_of, seen
 from tests.run_on_copies import run_on_copies
 
 import tilewright.language as tl
@@ -126,3 +128,13 @@ def test_limits_of_64_bits_are_compared_in_32(divisible):
         n += 0 if divisible else 1
         found = run_ptx(artifact, [x, left.copy(), n], (1,))[1]
         np.testing.assert_array_equal(found, np.where(np.arange(512) < n, x, left))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_zeros_are_ordered_by_their_signs(name, kind):
+    """So that the threads of a butterfly reduction hold the same bits."""
+    zeros = bits_of(np.array([0.0, -0.0, 0.0, -0.0], KINDS[kind]))
+    found = seen(OPERATIONS[name]([kind], zeros, zeros[[1, 0, 2, 3]]), kind)
+    less = name == "min"
+    np.testing.assert_array_equal(np.signbit(found), [less, less, False, True])

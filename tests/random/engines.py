@@ -8,23 +8,16 @@ import random
 
 import numpy as np
 from tests.ptx.launch import run_ptx
-from xdsl.dialects.builtin import ModuleOp
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
-from tilewright.frontend import build
 from tilewright.interpreter.executor import run_module
 from tilewright.ir.text import parse_ir
-from tilewright.language.kernel_function import KernelFunction
-
-TYPES = {
-    "int8": dtypes.int8, "int32": dtypes.int32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
-    "float32": dtypes.float32, "float8_e5m2": dtypes.float8e5,
-}  # fmt: skip
+from tilewright.runtime.compiler import build_ir
+from tilewright.runtime.ir_arguments import ir_arguments
 
 SCRIPT = '''"""{text}
 
@@ -55,18 +48,14 @@ def function_of(program):
     return scope["kernel"]
 
 
-def module_of(function, program, arguments) -> ModuleOp:
-    signature = {
-        name: dtypes.pointer_type(TYPES[str(value.dtype)]) if isinstance(value, np.ndarray) else dtypes.int32
-        for name, value in arguments.items()
-    }  # fmt: skip
-    signature["B"] = dtypes.constexpr(program.lanes)
-    divisible = {
-        name: 16
-        for name, value in arguments.items()
-        if (value.ctypes.data if isinstance(value, np.ndarray) else value) % 16 == 0
-    }
-    return build(KernelFunction(function), signature, divisible).module
+def specialized(function, program, arguments):
+    """The kernel's tile IR as text, and its arguments: specialized as a launch does, on signs, divisors and ones."""
+    kernel = tw.jit(function)
+    specializer = kernel.launcher.specializer
+    values = {**arguments, "B": program.lanes}
+    types = {p.name: specializer.argument(p, values[p.name]) for p in kernel.params}
+    text = str(build_ir(kernel, types, Options()))
+    return text, ir_arguments(types.values(), [values[name] for name in types])
 
 
 def arrays_of(arguments):
@@ -106,9 +95,8 @@ def compare(program, target="sm_80", warps=4, stages=3, engines=("1", "", "ptx")
     """
     function = function_of(program)
     arguments = program.arguments()
-    module = module_of(function, program, arguments)
-    text = str(module)
-    run_module(parse_ir(text), list(arguments.values()), (program.grid,))
+    text, slots = specialized(function, program, arguments)
+    run_module(parse_ir(text), slots, (program.grid,))
     expected = arrays_of(arguments)
     for engine in engines:
         if engine == "ptx":
@@ -116,7 +104,7 @@ def compare(program, target="sm_80", warps=4, stages=3, engines=("1", "", "ptx")
                 continue
             options = Options(num_warps=warps, num_stages=stages)
             artifact = backend.compile(parse_ir(text), options, target_info(target))
-            values = list(program.arguments().values())
+            values = specialized(function, program, program.arguments())[1]
             found = run_ptx(artifact, values, (program.grid,), random.Random(warps))
         else:
             found = launched(function, program, engine)
@@ -138,4 +126,4 @@ def save(program, options, error, folder):
     return path
 
 
-__all__ = ["compare", "function_of", "launched", "module_of", "save"]
+__all__ = ["compare", "function_of", "launched", "save", "specialized"]
