@@ -99,7 +99,9 @@ class Writer:
         """A tile of rows of `array` in the type that sums have."""
         rng = self.rng
         other = ", other=" + rng.choice(("0", "0", "0", "-1")) if rng.random() < 0.9 else ""
-        hint = rng.choice(("",) * 5 + (', eviction_policy="evict_last"', ', eviction_policy="evict_first"'))
+        hint = rng.choice(
+            ("",) * 5 + (', eviction_policy="evict_last"', ', eviction_policy="evict_first"')
+        )
         place = self.along(columns)
         if array != "g":
             place = f"{self.across(f'{at} * p')} + {place}"
@@ -137,8 +139,8 @@ class Writer:
     def small(self, value):
         """A value in 0 … 7."""
         if self.wide == "tl.int32":
-            return f"({value} & 7)"
-        return f"({value} - tl.floor({value} * 0.125) * 8)"
+            return f"(({value}) & 7)"
+        return f"(({value}) - tl.floor(({value}) * 0.125) * 8)"
 
     def keep(self, value):
         """Let later passes use a value of each row, in 0 … 7, and write it."""
@@ -162,7 +164,9 @@ class Writer:
             self.emit(f"tl.store(q + {place}, {value}.to(q.dtype.element_ty), mask={live})")
         elif way < 7:
             array = rng.choice(("x", "x", "y")) if self.other == "row" else "x"
-            self.emit(f"tl.store({array} + {place}, {value}.to({array}.dtype.element_ty), mask={live})")
+            self.emit(
+                f"tl.store({array} + {place}, {value}.to({array}.dtype.element_ty), mask={live})"
+            )
         else:
             lanes = self.along(columns)
             if self.rows:
@@ -178,7 +182,9 @@ class Writer:
         for _ in range(self.rng.randrange(0, 3)):
             self.keep(self.reduction(value, axis, "c"))
         if self.rng.random() < 0.3 and not self.rows:
-            self.emit(f"{value} = tl.cumsum({self.small(value)}, 0{self.rng.choice(('', ', reverse=True'))})")
+            self.emit(
+                f"{value} = tl.cumsum({self.small(value)}, 0{self.rng.choice(('', ', reverse=True'))})"
+            )
         if self.rng.random() < 0.7:
             self.write(self.change(value, "c"), "c", "n")
 
@@ -210,7 +216,11 @@ class Writer:
         value = self.tile(columns, rng.choice(("n", "n", "n", "(n - s)")))
         for name, fn, tiled in sums:
             part = value if tiled else f"tl.{fn}({value}, {axis})"
-            self.emit(f"{name} = {name} + {part}" if fn == "sum" else f"{name} = tl.{fn}imum({name}, {part})")
+            self.emit(
+                f"{name} = {name} + {part}"
+                if fn == "sum"
+                else f"{name} = tl.{fn}imum({name}, {part})"
+            )
         scan = rng.random() < 0.15 and not self.rows
         if scan:
             self.emit(f"{value} = tl.cumsum({self.small(value)}, 0)")
@@ -241,7 +251,9 @@ def generate(rng):
         w.emit("for row in range(pid, m, tl.num_programs(0)):")
         w.depth += 1
     else:
-        w.emit(f"row = {rng.choice(('pid', 'pid', 'pid', 'pid.to(tl.int64)', 'tl.load(t + pid)', 'm - 1 - pid'))}")
+        w.emit(
+            f"row = {rng.choice(('pid', 'pid', 'pid', 'pid.to(tl.int64)', 'tl.load(t + pid)', 'm - 1 - pid'))}"
+        )
     w.emit(f"other = {w.other}")
     w.emit("c = tl.arange(0, B)")
     looped = rng.random() < 0.7
@@ -250,8 +262,23 @@ def generate(rng):
     if "tl.store" not in w.lines[-1]:
         w.whole()
     blocks = rng.choice((1, 1, 2, 3, 4)) if looped else 1
-    n = max(1, rng.choice((lanes * blocks, lanes * blocks, lanes * blocks - rng.choice((1, 3, 8, 16)), lanes // 2 + 1)))
+    n = max(
+        1,
+        rng.choice(
+            (
+                lanes * blocks,
+                lanes * blocks,
+                lanes * blocks - rng.choice((1, 3, 8, 16)),
+                lanes // 2 + 1,
+            )
+        ),
+    )
     p = rng.choice((n, n, (n + 15) // 16 * 16, n + 1, (n + 127) // 128 * 128))
-    scalars = {"n": n, "p": max(p, lanes * blocks if rng.random() < 0.5 else p), "m": rows, "s": rng.choice((0, 1, 2))}
+    scalars = {
+        "n": n,
+        "p": max(p, lanes * blocks if rng.random() < 0.5 else p),
+        "m": rows,
+        "s": rng.choice((0, 1, 2)),
+    }
     source = HEAD + "\n".join(w.lines) + "\n"
     return Program(source, scalars, kind, rng.choice(SMALL), rows, grid, lanes)
