@@ -8,6 +8,8 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.errors import CompilationError
+from tilewright.runtime.drivers.kernels import thresholds
 
 INTS = [np.dtype(f"{u}int{w}") for u in ("", "u") for w in (32, 64)]
 SMALL_INTS = [np.dtype(f"{u}int{w}") for u in ("", "u") for w in (8, 16)]
@@ -192,3 +194,59 @@ def test_loads_come_before_overlapping_atomics() -> None:
     want[N - 1 - i] = want[i * 5 % N]
     overlap_kernel[(1,)](x, N=N)
     np.testing.assert_array_equal(x, want)
+
+
+@tw.jit
+def rows_kernel(x_ptr, index_ptr, out_ptr, n, width, X: tl.constexpr):
+    x = tl.program_id(0) * X + tl.arange(0, X)
+    mask = x < n
+    row = tl.load(index_ptr + x // 64, mask)
+    row = tl.where(row < 0, row + 10, row)
+    tl.device_assert(((row >= 0) & (row < 10)) | ~mask, "index out of bounds")
+    tl.atomic_add(out_ptr + (x % 64 + row * width), tl.load(x_ptr + x, mask), mask, sem="exclusive")
+
+
+@pytest.mark.parametrize("dtype", [*SMALL_INTS, *INTS, *FLOATS], ids=str)
+@pytest.mark.parametrize("block", [32, 64, 256])  # of a row, and of several, which may be the same
+def test_exclusive_additions_to_rows(dtype: np.dtype, block: int) -> None:
+    rows = np.random.default_rng(5).integers(-10, 10, 37)
+    n = 36 * 64 + 16  # the last row is cut off
+    x, out = np.zeros(37 * 64, dtype), np.zeros((10, 70), dtype)
+    x[:n] = np.random.default_rng(6).integers(-8, 8, n).astype(dtype)
+    rows_kernel[(-(-n // block),)](x, rows, out, n, 70, X=block)
+    wide = np.float64 if dtype in FLOATS else np.int64
+    want = np.zeros((10, 70), wide)
+    np.add.at(want[:, :64], rows % 10, x.astype(wide).reshape(37, 64))
+    np.testing.assert_array_equal(out, want.astype(dtype))
+
+
+@tw.jit
+def counts_kernel(index_ptr, out_ptr, old_ptr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    old = tl.atomic_add(out_ptr + tl.load(index_ptr + i), 1.0, sem="exclusive")
+    tl.store(old_ptr + i, old)
+
+
+def test_exclusive_additions_of_a_tile_to_one_element() -> None:
+    index = np.random.default_rng(7).integers(0, 5, 4096)
+    out, old = np.zeros(5, "f4"), np.zeros(4096, "f4")
+    counts_kernel[(64,)](index, out, old, N=64)
+    np.testing.assert_array_equal(out, np.bincount(index))
+    for k in range(5):  # one thread, in order
+        np.testing.assert_array_equal(old[index == k], np.arange(out[k]))
+
+
+def test_kernels_with_exclusive_atomics_run_on_one_thread() -> None:
+    types = {"index_ptr": "*i64", "out_ptr": "*fp32", "old_ptr": "*fp32"}
+    plan = counts_kernel.compile(types, {"N": 64}, target="cpu").plan
+    assert plan.serial and thresholds(plan)[0] > 10**12
+    types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "m_ptr": "*i1", "old_ptr": "*fp32"}
+    assert not tile_kernel.compile(types, {"N": 32}, target="cpu").plan.serial
+
+
+def test_exclusive_atomics_are_for_cpus() -> None:
+    types = {"index_ptr": "*i64", "out_ptr": "*fp32", "old_ptr": "*fp32"}
+    with pytest.raises(
+        CompilationError, match=r'sem="exclusive" promises that a launch runs on one'
+    ):
+        counts_kernel.compile(types, {"N": 64}, target="sm_90a")

@@ -239,3 +239,69 @@ func.func @below(%p: !tile.ptr<f32>, %n: i32, %low: i32) {
   tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
   func.return
 }
+
+// -----
+// One element for all lanes is loaded once, and the row that it names is strided.
+// CHECK-LABEL: @row_of_a_loaded_index
+func.func @row_of_a_loaded_index(%p: !tile.ptr<f32>, %i: !tile.ptr<i64>, %o: !tile.ptr<f32>) {
+  // CHECK: [[ROW:%.+]] = tile.load %i : !tile.ptr<i64> to i64
+  // CHECK: tile.load_view {{%.+}} ["strided"]
+  %is = tile.splat %i : !tile.ptr<i64> to tensor<64x!tile.ptr<i64>>
+  %row = tile.load %is : tensor<64x!tile.ptr<i64>> to tensor<64xi64>
+  %w = arith.constant 64 : i64
+  %ws = tile.splat %w : i64 to tensor<64xi64>
+  %first = arith.muli %row, %ws : tensor<64xi64>
+  %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %l = arith.extsi %a : tensor<64xi32> to tensor<64xi64>
+  %at = arith.addi %first, %l : tensor<64xi64>
+  %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+  %q = tile.addptr %ps, %at : tensor<64x!tile.ptr<f32>>, tensor<64xi64> to tensor<64x!tile.ptr<f32>>
+  %x = tile.load %q : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+  %os = tile.splat %o : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+  %r = tile.addptr %os, %a : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+  tile.store %r, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+  func.return
+}
+
+// -----
+// Masked: the store leaves out the lanes of which the load gives 0. Another store that does not keeps the tile.
+// CHECK-LABEL: @masked_element
+func.func @masked_element(%i: !tile.ptr<i64>, %n: i32, %o: !tile.ptr<i64>, %u: !tile.ptr<i64>) {
+  // CHECK: [[LIVE:%.+]] = tile.cmpi "sgt"
+  // CHECK: tile.load %i mask [[LIVE]]
+  // CHECK: tile.load_view %u ["strided"]
+  %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %ns = tile.splat %n : i32 to tensor<64xi32>
+  %m = tile.cmpi "slt", %a, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %is = tile.splat %i : !tile.ptr<i64> to tensor<64x!tile.ptr<i64>>
+  %x = tile.load %is mask %m : tensor<64xi1> : tensor<64x!tile.ptr<i64>> to tensor<64xi64>
+  %os = tile.splat %o : !tile.ptr<i64> to tensor<64x!tile.ptr<i64>>
+  %q = tile.addptr %os, %a : tensor<64x!tile.ptr<i64>>, tensor<64xi32> to tensor<64x!tile.ptr<i64>>
+  tile.store %q, %x mask %m : tensor<64xi1> : tensor<64x!tile.ptr<i64>>, tensor<64xi64>
+  %us = tile.splat %u : !tile.ptr<i64> to tensor<64x!tile.ptr<i64>>
+  %y = tile.load %us mask %m : tensor<64xi1> : tensor<64x!tile.ptr<i64>> to tensor<64xi64>
+  tile.store %q, %y : tensor<64x!tile.ptr<i64>>, tensor<64xi64>
+  func.return
+}
+
+// -----
+// Exclusive additions to distinct addresses become vector operations; those to one address and those whose result is
+// used do not.
+// CHECK-LABEL: @exclusive_additions
+func.func @exclusive_additions(%p: !tile.ptr<f32>, %x: tensor<64xf32>, %q: tensor<64x!tile.ptr<f32>>) {
+  // CHECK: [[OLD:%.+]] = tile.load_view %p
+  // CHECK: [[NEW:%.+]] = arith.addf [[OLD]], %x
+  // CHECK: tile.store_view [[NEW]], %p
+  // CHECK: tile.atomic_rmw "fadd", "exclusive"
+  // CHECK: tile.atomic_rmw "fadd", "exclusive"
+  // CHECK: tile.atomic_rmw "fadd", "relaxed"
+  %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+  %r = tile.addptr %ps, %a : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+  %o1 = tile.atomic_rmw "fadd", "exclusive", "gpu", %r, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32> to tensor<64xf32>
+  %o2 = tile.atomic_rmw "fadd", "exclusive", "gpu", %ps, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32> to tensor<64xf32>
+  %o3 = tile.atomic_rmw "fadd", "exclusive", "gpu", %r, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32> to tensor<64xf32>
+  %o4 = tile.atomic_rmw "fadd", "relaxed", "gpu", %r, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32> to tensor<64xf32>
+  tile.store %q, %o3 : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+  func.return
+}

@@ -115,6 +115,8 @@ class LaunchPlan:
     asserts: tuple[AssertSite, ...] = ()
     prints: bool = False
     """Whether the kernel calls back to print."""
+    serial: bool = False
+    """Whether all programs run on one thread: the kernel has exclusive atomics."""
     checked: bool = False
     """Whether accesses are checked: the extents of the pointer arguments, in their order, are further
     arguments (address of the first byte, number of bytes)."""

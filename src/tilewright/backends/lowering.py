@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 from tilewright import config
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Argument, Artifact, Options
+from tilewright.dialects import tile
 from tilewright.errors import CompilationError
 from tilewright.ir.location import location_of
 from tilewright.ir.text import print_ir
@@ -81,7 +82,7 @@ class LoweringBackend(ABC):
     ) -> None:
         """Run the pipeline on a tile IR module, in place."""
         settings = config.current()
-        self._check(module)
+        self._check(module, target)
         for function in functions_of(module):
             function.attributes.update(self.facts(options, target))
         run_pipeline(
@@ -93,12 +94,18 @@ class LoweringBackend(ABC):
             observer=observer,
         )
 
-    def _check(self, module: ModuleOp) -> None:
+    def _check(self, module: ModuleOp, target: TargetInfo) -> None:
         """Raise CompilationError for an operation that this backend does not support."""
-        for op in module.walk() if self.refuses else ():
+        for op in module.walk():
             if op.name in self.refuses:
                 message, help_text = self.refuses[op.name]
                 raise CompilationError(message, help=help_text, location=location_of(op))
+            if target.is_gpu and isinstance(op, tile.AtomicRMWOp) and op.sem.data == tile.EXCLUSIVE:
+                raise CompilationError(
+                    'sem="exclusive" promises that a launch runs on one thread, which only CPUs have',
+                    help='use sem="relaxed"',
+                    location=location_of(op),
+                )
 
     def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
         """Return the IR before the first pass ("tile") and after the last pass (`level`)."""

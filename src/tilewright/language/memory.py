@@ -103,7 +103,8 @@ def atomic_store(
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
     """`*pointer += val`, atomically; gives the old value.
 
-    `sem`: "acq_rel" (default), "relaxed", "acquire", "release". `scope`: "gpu" (default), "cta",
+    `sem`: "acq_rel" (default), "relaxed", "acquire", "release"; on a CPU also "exclusive", which promises that no other
+    thread accesses the memory during the launch, and runs it on one thread. `scope`: "gpu" (default), "cta",
     "sys". Lanes where `mask` is false touch no memory.
     """
 

@@ -40,6 +40,10 @@ clamped (`where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) is strided with a l
 rows beyond (`analysis.demanded`): those lanes read 0 instead. Index arithmetic is i64. Volatile
 loads, scalar accesses and pointer tiles that vary along one dimension without a form stay.
 
+On a CPU a load of one element for all lanes becomes a scalar load, so that addresses formed from its value are raised
+(`table + row * width + lane` with a loaded `row`). An exclusive addition (`tl.atomic_add(…, sem="exclusive")`)
+whose lanes have distinct addresses and whose result is unused becomes a load, an addition and a store.
+
 Tried: limits from below (`offs >= 0`) as a second operand. No seed kernel needs them, and every
 consumer would have to; they stay in the residual mask.
 """
@@ -48,8 +52,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -59,9 +64,12 @@ from tilewright.dialects.tile import shape_of
 from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.demanded import DemandedRows
+from tilewright.passes.analysis.distinct_lanes import have_distinct_lanes
+from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Entries, Form, Wrapped
+from tilewright.passes.analysis.masked_lanes import are_unobserved
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,
@@ -74,6 +82,8 @@ from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed, root_cause
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
+
+_Access = tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 
 STRIDED = "strided"
 """The form of an access whose addresses are affine in the lane indices, in remarks."""
@@ -89,7 +99,7 @@ class RaiseAccess(Pass):
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in functions_of(module):
-            _Raiser(op, self.drop_unseen).run(op)
+            _Raiser(op, self.drop_unseen, scalar_loads=not target.is_gpu).run(op)
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,9 @@ class _Raiser:
 
     name = RaiseAccess.name
 
-    def __init__(self, function: FuncOp, drop_unseen: bool) -> None:
+    def __init__(self, function: FuncOp, drop_unseen: bool, scalar_loads: bool) -> None:
+        """`scalar_loads`: whether loads of one element for all lanes become scalar ones."""
+        self.scalar_loads = scalar_loads
         promise = address_arithmetic(function)
         self.affine = AffineAnalysis(promise)
         self.affine.emitted = {}
@@ -126,7 +138,7 @@ class _Raiser:
         self.drop_unseen = drop_unseen
         self.demanded = DemandedRows(self._conjuncts, promise)
 
-    def _masks_of(self, op: tile.LoadOp | tile.StoreOp) -> MaskAnalysis:
+    def _masks_of(self, op: _Access) -> MaskAnalysis:
         """Splits the mask of an access into limits and a residual."""
         if op not in self._masks:
             self._masks[op] = MaskAnalysis(self.affine, access_arithmetic(op))
@@ -143,7 +155,7 @@ class _Raiser:
             for block in function.body.blocks:
                 erase_dead(block)
 
-    def _raise(self, op: tile.LoadOp | tile.StoreOp) -> bool:
+    def _raise(self, op: _Access) -> bool:
         if not shape_of(op.pointer):
             return False
         if isinstance(op, tile.LoadOp) and is_volatile(op):
@@ -154,7 +166,12 @@ class _Raiser:
             report_missed(op, STRIDED, self._root_cause(op.pointer))
             return False
         emitter = Emitter(op)
-        form, ends = self._without_clamps(op, self.affine.settle(form, True))
+        form = self.affine.settle(form, True)
+        if isinstance(op, tile.AtomicRMWOp):
+            return self._expand(op, form, emitter)
+        if isinstance(op, tile.LoadOp) and self._make_scalar(op, form, emitter):
+            return True
+        form, ends = self._without_clamps(op, form)
         self._report_indexed(op, form)
         address = self._address(form, shape_of(op.pointer), emitter)
         extent = self._extent(op, ends, emitter)
@@ -206,17 +223,64 @@ class _Raiser:
             return atom.start * stride, {LANE: stride}, limits
         return atom.offset * stride, {a: c * stride for a, c in atom.terms}, limits
 
+    # ---- one element for all lanes, and additions ---------------------------------------------------
+
+    def _make_scalar(self, op: tile.LoadOp, form: Form, emitter: Emitter) -> bool:
+        """Replace a load whose lanes have one address by a scalar load, if no masked-off lane is observed."""
+        if not self.scalar_loads or not form.is_uniform:
+            return False
+        live = None
+        if op.mask is not None:
+            masks = self._masks_of(op)
+            parts = masks.conjuncts(op.mask)
+            limits = [p for p in parts if isinstance(p, Limit)]
+            if len(limits) < len(parts) or not are_unobserved(op.result, op.mask):
+                return False
+            zero = emitter.constant(0, i64)
+            ends = (masks.emit_limit(limit, emitter) for limit in limits)
+            live = conjunction([emitter.compare("sgt", end, zero) for end in ends], emitter)
+        places = [[self._base(form, emitter)], _optional(live), []]
+        properties = {"cache": op.cache, "eviction": op.eviction}
+        loaded = emitter.insert(
+            tile.make_view(tile.LoadOp, places, properties, [tile.element_of(op.result)])
+        )
+        loaded.name_hint = op.result.name_hint
+        result = emitter.splat(loaded, shape_of(op.pointer))
+        self.affine.projector.replaced[op.result] = result
+        op.result.replace_all_uses_with(result)
+        erase(op)
+        return True
+
+    def _expand(self, op: tile.AtomicRMWOp, form: Form, emitter: Emitter) -> bool:
+        """Replace an exclusive addition by a load, an addition and a store, if its lanes have distinct addresses."""
+        if not have_distinct_lanes(form, shape_of(op.pointer)):
+            return False
+        places = [[op.pointer], _optional(op.mask), []]
+        load = tile.make_view(tile.LoadOp, places, {}, [op.value.type])
+        old = emitter.insert(load)
+        add = arith.AddiOp if op.kind.data == "add" else arith.AddfOp
+        new = emitter.make(add, [old, op.value], op.value.type)
+        store = tile.StoreOp.create(operands=[op.pointer, new, *_optional(op.mask)])
+        emitter.insert_op(store)
+        erase(op)
+        self._raise(load)
+        self._raise(store)
+        return True
+
     # ---- where -------------------------------------------------------------------------------------
 
     def _address(self, form: Form, shape: tuple[int, ...], emitter: Emitter) -> _Address:
-        if form.base is None:
-            raise ValueError("a form without base")
-        pointer = self.affine.projector.project(form.base.value, None, emitter)
-        base = emitter.advance(pointer, self.affine.emit(form.offset, emitter))
-        address = _Address(base, [], [], [], [], [])
+        address = _Address(self._base(form, emitter), [], [], [], [], [])
         for dim, extent in enumerate(shape):
             self._dimension(form.terms.get(dim, {}), extent, address, emitter)
         return address
+
+    def _base(self, form: Form, emitter: Emitter) -> SSAValue:
+        """Emit the address that all lanes start from."""
+        if form.base is None:
+            raise ValueError("a form without base")
+        pointer = self.affine.projector.project(form.base.value, None, emitter)
+        return emitter.advance(pointer, self.affine.emit(form.offset, emitter))
 
     def _dimension(
         self, atoms: dict[Atom, Polynomial], extent: int, address: _Address, emitter: Emitter
@@ -317,10 +381,20 @@ def _flag(op: Operation, sums: frozenset[Operation]) -> None:
             each.properties["overflowFlags"] = NO_WRAP
 
 
-def _accesses(function: FuncOp) -> Iterator[tile.LoadOp | tile.StoreOp]:
+def _accesses(function: FuncOp) -> Iterator[_Access]:
     for op in function.walk():
-        if isinstance(op, (tile.LoadOp, tile.StoreOp)):
+        if isinstance(op, (tile.LoadOp, tile.StoreOp)) or _is_exclusive_addition(op):
             yield op
+
+
+def _is_exclusive_addition(op: Operation) -> TypeGuard[tile.AtomicRMWOp]:
+    """Whether `op` adds to memory that no other thread accesses, and its result is unused."""
+    return (
+        isinstance(op, tile.AtomicRMWOp)
+        and op.sem.data == tile.EXCLUSIVE
+        and op.kind.data in ("add", "fadd")
+        and not op.result.uses
+    )
 
 
 def _optional(value: SSAValue | None) -> list[SSAValue]:

@@ -12,6 +12,7 @@ from tilewright.semantics.memory import Memory
 from tilewright.semantics.values import TensorValue
 
 _SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
+_READ_MODIFY_WRITE_SEMANTICS = (*_SEMANTICS, "exclusive")
 _SCOPES = ("cta", "gpu", "sys")
 #: bytes of an element -> the integer type of its bits
 _BITS = {1: t.int8, 2: t.int16, 4: t.int32, 8: t.int64}
@@ -103,8 +104,10 @@ class Atomics(Memory):
     def _from_bits(self, x: TensorValue, kind: Any) -> TensorValue:
         return self.truth(x) if kind.is_bool() else self.cast(x, kind, bitcast=True)
 
-    def _ordering(self, what: str, sem: Any, scope: Any) -> dict[str, str]:
-        order = self.known_text(sem, f"{what}: sem", ("", *_SEMANTICS))
+    def _ordering(
+        self, what: str, sem: Any, scope: Any, known: tuple[str, ...] = _SEMANTICS
+    ) -> dict[str, str]:
+        order = self.known_text(sem, f"{what}: sem", ("", *known))
         extent = self.known_text(scope, f"{what}: scope", ("", *_SCOPES))
         return {"sem": order or "acq_rel", "scope": extent or "gpu"}
 
@@ -144,7 +147,7 @@ class Atomics(Memory):
             kind = f"f{kind}"
         elif kind in ("max", "min") and element.is_int_unsigned():
             kind = f"u{kind}"
-        ordering = self._ordering(what, sem, scope)
+        ordering = self._ordering(what, sem, scope, _READ_MODIFY_WRITE_SEMANTICS)
         return self.emit(
             "tile.atomic_rmw", [pointer, value, mask], t.block_type(element, pointer.shape)
             if pointer.shape else element, kind=kind, **ordering,

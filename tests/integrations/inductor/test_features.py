@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tilewright.integrations.inductor import features, wide_indices
+from tilewright.integrations.inductor import exclusive_atomics, features, wide_indices
 
 
 @pytest.fixture
@@ -26,17 +26,38 @@ def lowered_on(monkeypatch):
     return set_device
 
 
-def test_sums_over_indices_are_torchs_own_on_the_cpu(lowered_on):
-    limited = features._without_atomics(None, lambda dtype: dtype == "int64")
-    scatter = features._without_scatter(None, lambda *given: given[1] == "prod")
+def test_sums_over_indices_are_compiled_on_the_cpu(lowered_on, monkeypatch):
+    torch = ModuleType("torch")
+    torch.bool, deterministic = "bool", []
+    torch.are_deterministic_algorithms_enabled = lambda: bool(deterministic)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    falls_back = features._with_scatter(None, lambda *given: True)
     lowered_on("cpu")
-    assert limited("float32") and scatter("op", "sum", "f", "f", "cpu", True)
-    assert not scatter("op", "amax", "f", "f", "cpu", True)
+    assert not falls_back("op", "sum", "f", "f", "cpu", True)
+    assert falls_back("op", "amax", "f", "f", "cpu", True)
+    assert falls_back("op", "sum", "bool", "bool", "cpu", True)
+    deterministic.append(True)
+    assert falls_back("op", "sum", "f", "f", "cpu", True)
+    deterministic.clear()
     for device, back_end in (("cuda", "triton"), ("cpu", "cpp")):
         lowered_on(device, back_end)
-        assert not limited("float32") and limited("int64")
-        assert not scatter("op", "sum", "f", "f", device, True)
-        assert scatter("op", "prod", "f", "f", device, True)
+        assert falls_back("op", "sum", "f", "f", device, True)
+
+
+def test_atomic_additions_are_exclusive_on_the_cpu(lowered_on, monkeypatch):
+    def store(self, pointer):
+        self.append(f"tl.atomic_add({pointer}, sem='relaxed')")
+
+    written, chosen = [], exclusive_atomics._exclusive(None, store)
+    for device in ("cpu", "cuda"):
+        graph = SimpleNamespace(
+            get_current_device_or_throw=lambda d=device: SimpleNamespace(type=d)
+        )
+        virtualized = ModuleType("virtualized")
+        virtualized.V = SimpleNamespace(graph=graph)
+        monkeypatch.setitem(sys.modules, "torch._inductor.virtualized", virtualized)
+        chosen(written, "p")
+    assert written == [f"tl.atomic_add(p, sem='{sem}')" for sem in ("exclusive", "relaxed")]
 
 
 def test_sort_is_torchs_own_on_the_cpu():
@@ -57,48 +78,6 @@ def test_programs_of_reductions_do_not_wait_for_each_other_on_the_cpu():
     use = features._without_cooperation(None, lambda device, numel, reduced: True).__func__
     assert not use(SimpleNamespace(type="cpu"), 2, 40000)
     assert use(SimpleNamespace(type="cuda"), 2, 40000)
-
-
-def test_sums_over_indices_keep_their_operator_on_the_cpu(monkeypatch):
-    """`index_put` with accumulation, which they would become, is four times slower."""
-    torch, config = ModuleType("torch"), ModuleType("config")
-    aten = SimpleNamespace(index_add=SimpleNamespace(default="add"))
-    torch.ops = SimpleNamespace(aten=aten)
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
-    table = {"add": lambda x: "index_put", "other": lambda x: "other"}
-    other = table["other"]
-    assert features._without_index_put(None, table) is table
-    wrapped = table["add"]
-    features._without_index_put(None, table)
-    assert table["add"] is wrapped and table["other"] is other
-    for device, back_end, result in (
-        ("cpu", "triton", NotImplemented), ("cpu", "cpp", "index_put"), ("cuda", "triton", "index_put"),
-    ):  # fmt: skip
-        config.cpu_backend = back_end
-        tensor = SimpleNamespace(device=SimpleNamespace(type=device))
-        assert table["add"](tensor) is result
-
-
-def test_index_add_is_done_in_place_on_a_copy(monkeypatch):
-    torch, ir = ModuleType("torch"), ModuleType("ir")
-    aten = SimpleNamespace(
-        index_add=SimpleNamespace(default="add"), index_add_=SimpleNamespace(default="add_")
-    )
-    torch.ops, done = SimpleNamespace(aten=aten), []
-    ir.FallbackKernel = SimpleNamespace(create=lambda *args, **kwargs: done.append((args, kwargs)))
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "torch._inductor.ir", ir)
-    copy = SimpleNamespace(realize=lambda: done.append("realized"), get_name=lambda: "copy")
-    lowerings = {}
-    lowering = SimpleNamespace(
-        V=SimpleNamespace(graph=SimpleNamespace(mark_buffer_mutated=done.append)),
-        clone=lambda x: copy,
-        register_lowering=lambda op, **_: lambda f: lowerings.update({op: f}),
-    )
-    assert features._with_index_add(lowering, lowerings) is lowerings
-    assert lowerings["add"]("x", 0, "index", "source", alpha=2) is copy
-    assert done == ["realized", (("add_", copy, 0, "index", "source"), {"alpha": 2}), "copy"]
 
 
 @pytest.mark.parametrize(

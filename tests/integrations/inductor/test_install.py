@@ -246,6 +246,8 @@ def test_hash_of_a_target():
     [
         (choices.Work("pointwise", {"x": 1 << 20}), "XBLOCK", {"XBLOCK": 512}),
         (choices.Work("pointwise", {"x": 64}), "XBLOCK", {"XBLOCK": 64}),
+        (choices.Work("pointwise", {"y": 16, "x": 4096}, scatters=True), "YBLOCK XBLOCK", {"YBLOCK": 1, "XBLOCK": 128}),
+        (choices.Work("persistent_reduction", {"x": 8192, "r0_": 64}, scatters=True), "XBLOCK", {"XBLOCK": 1}),
         (choices.Work("pointwise", {"y": 16, "x": 4096}), "YBLOCK XBLOCK", {"YBLOCK": 16, "XBLOCK": 128}),
         (choices.Work("reduction", {"x": 64, "r0_": 8192}), "XBLOCK R0_BLOCK", {"XBLOCK": 1, "R0_BLOCK": 64}),
         (choices.Work("reduction", {"x": 1024, "r0_": 512}, across=True), "XBLOCK R0_BLOCK", {"XBLOCK": 128, "R0_BLOCK": 1}),

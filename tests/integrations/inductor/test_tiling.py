@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -53,3 +54,19 @@ def test_extents_that_tilings_are_made_of():
         read_writes=SimpleNamespace(reads_and_writes=lambda: [merged, object()]),
     )
     assert tiling.parts(simd, [node, object()]) == {256, 784, 5, 200704, 28, 56}
+
+
+def test_an_index_is_matched_once_per_graph(monkeypatch):
+    class Matcher:
+        @classmethod
+        def match(cls, *given):
+            calls.append(given)
+            return given
+
+    calls, virtualized = [], ModuleType("virtualized")
+    monkeypatch.setitem(sys.modules, "torch._inductor.virtualized", virtualized)
+    Matcher.match = tiling._matched_once(None, vars(Matcher)["match"])
+    for _ in range(2):
+        virtualized.V = SimpleNamespace(graph=SimpleNamespace(sizevars=SimpleNamespace()))
+        assert [Matcher.match("x", 2), Matcher.match("x", 2), Matcher.match("y", 2)][-1] == ("y", 2)
+    assert calls == [("x", 2), ("y", 2)] * 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import binding
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 
 from tilewright.backends.base import AccessSite, Argument, Artifact, AssertSite, LaunchPlan, Options
 from tilewright.backends.cpu.codegen import emit_module
@@ -20,12 +20,16 @@ from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import internal_errors
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
 from tilewright.targets import TargetInfo
 
 #: passes that let micro-kernels, which are not checked, read arrays, or read and write them once more
 _UNCHECKED = ("elide-packing", "reuse-output-buffer")
+
+
+_SERIAL = "cpu.serial"
+"""Attribute of functions whose programs run on one thread."""
 
 
 class CpuBackend(LoweringBackend):
@@ -60,6 +64,9 @@ class CpuBackend(LoweringBackend):
             add_extents(module)
             # their accesses are micro-kernels' own, or twice as many
             options = replace(options, disable=(*options.disable, *_UNCHECKED))
+        for function in functions_of(module):
+            if _has_exclusive_atomics(function):
+                function.attributes[_SERIAL] = UnitAttr()
         super().lower(module, options, target, observer)
 
     def assemble(
@@ -87,6 +94,7 @@ class CpuBackend(LoweringBackend):
             program_cost=cost,
             asserts=_assert_sites(function),
             prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
+            serial=_SERIAL in function.attributes,
             checked=bool(options.check),
             accesses=_access_sites(function),
         )
@@ -103,6 +111,12 @@ class CpuBackend(LoweringBackend):
         places: list[InstructionPlaces] = []
         entry, llvm_module = emit_module(module, target, options.enable_fp_fusion, places)
         return location_at(str(llvm_module), places[0].places, target, entry, code, offset)
+
+
+def _has_exclusive_atomics(function: func.FuncOp) -> bool:
+    return any(
+        isinstance(op, tile.AtomicRMWOp) and op.sem.data == tile.EXCLUSIVE for op in function.walk()
+    )
 
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:

@@ -56,6 +56,7 @@ from tilewright.dialects.tile.hints_and_io import (
     PrintOp,
 )
 from tilewright.dialects.tile.memory import (
+    EXCLUSIVE,
     ROW_ALIGNMENT,
     AddPtrOp,
     AtomicCASOp,

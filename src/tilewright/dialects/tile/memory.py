@@ -86,11 +86,16 @@ class StoreOp(Op):
         require_element(self, self.mask, i1, "the mask")
 
 
+EXCLUSIVE = "exclusive"
+"""The `sem` of atomic operations on memory that no other thread accesses during the launch, which runs on one thread."""
+
+
 @operation
 class AtomicRMWOp(Op):
     """Atomic read-modify-write; gives the old value (unspecified in masked-off lanes).
 
-    `kind`: add fadd and or xor xchg max min umax umin fmax fmin.
+    `kind`: add fadd and or xor xchg max min umax umin fmax fmin. `sem`: "relaxed", "acquire", "release", "acq_rel", or
+    "exclusive" (`EXCLUSIVE`, CPUs only).
     """
 
     name = "tile.atomic_rmw"
@@ -215,7 +220,7 @@ class StoreViewOp(SegmentedOp):
         _verify_tile_view(self, self.value)
 
 
-View = TypeVar("View", bound=LoadViewOp | StoreViewOp)
+View = TypeVar("View", bound=LoadOp | LoadViewOp | StoreViewOp)
 
 
 def make_view(

@@ -54,6 +54,8 @@ class Work:
     across: bool = False
     """Of reductions: whether neighbors in memory belong to different results."""
     scans: bool = False
+    scatters: bool = False
+    """Whether it adds to elements given by indices: rows of a tile may go to the same elements."""
     passes: int = 1
     """How many reductions follow each other: each is a loop over the row."""
     threads: int = 1
@@ -88,7 +90,10 @@ def _dimension(name: str) -> str:
 def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
     if len(names) == 1:
         return {names[0]: _in_one_block(_POINTWISE, work)}
-    return _TRANSPOSE if len(names) == 2 else _CUBE
+    found = _TRANSPOSE if len(names) == 2 else _CUBE
+    if work.scatters:
+        found = {name: size if name == "XBLOCK" else 1 for name, size in found.items()}
+    return found
 
 
 def _in_one_block(block: int, work: Work) -> int:
@@ -118,6 +123,8 @@ def _columns(work: Work) -> int:
 def _rows(work: Work) -> int:
     """Results of a program that holds its whole rows (or columns) in one tile."""
     length = work.sizes.get("r0_", 1) * work.sizes.get("r1_", 1)
+    if work.scatters:
+        return 1
     if not work.across:
         return max(1, _SMALL_ROWS // length)
     return max(1, min(_columns(work), _TILE // length))
@@ -171,6 +178,7 @@ def choose(
         sizes=size_hints,
         across=_is_across(meta),
         scans=bool(meta.get("num_reduction", 1) == 0),
+        scatters=bool(meta.get("atomic_add_found")),
         passes=meta.get("num_reduction", 1),
         divisors=tuple(int(n) for n in _DIVISOR.findall(source)),
         threads=getattr(triton_meta["device"], "multi_processor_count", None) or 1,

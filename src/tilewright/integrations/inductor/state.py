@@ -13,6 +13,7 @@ from tilewright.integrations import triton
 from tilewright.integrations.inductor import (
     choices,
     complex_copies,
+    exclusive_atomics,
     features,
     flex,
     masks,
@@ -36,7 +37,7 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 NAMES_ONLY = "names"
 
 _CHANGING = (
-    choices, complex_copies, features, masks, matmul, shifts, single_elements, tiling, user_kernels,
+    choices, complex_copies, exclusive_atomics, features, masks, matmul, shifts, single_elements, tiling, user_kernels,
     wide_indices, workers,
 )  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)

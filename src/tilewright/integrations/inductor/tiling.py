@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.integrations.inductor.replacements import Replacement
 
 _SCHEDULING = "torch._inductor.codegen.simd"
+_PATTERNS = "torch._inductor.codegen.block_analysis"
 
 #: extents of the innermost dimension that blocks of one dimension divide: these need no second one
 _DIVIDED_BY = 64
@@ -110,6 +111,23 @@ def _is_worth_a_loop(extent: Any) -> bool:
     return length >= _LEAST and length % _DIVIDED_BY != 0
 
 
+def _matched_once(_: Any, original: Any) -> Any:
+    """`match_mod_div_block_expr` with a memory per graph: Inductor matches every index again for each fusion it considers,
+    two seconds of the compilation of a bicubic interpolation.
+    """
+    match: Callable[..., Any] = original.__func__
+    virtualized = sys.modules["torch._inductor.virtualized"]
+
+    def match_mod_div_block_expr(cls: Any, *given: Any) -> Any:
+        known = vars(virtualized.V.graph.sizevars).setdefault("_tilewright_matches", {})
+        if given not in known:
+            known[given] = match(cls, *given)
+        return known[given]
+
+    return classmethod(match_mod_div_block_expr)
+
+
 REPLACEMENTS = (
+    Replacement(_PATTERNS, "BlockPatternMatcher.match_mod_div_block_expr", _matched_once),
     Replacement(_SCHEDULING, "SIMDScheduling.get_tiling_and_scores", _with_inner_dimension),
 )

@@ -100,7 +100,7 @@ class CpuDriver:
         label = ctypes.create_string_buffer(kernel.label.encode())
         record.label = ctypes.addressof(label)
         record.inline_programs, record.programs_per_thread, record.programs_under_gil = thresholds(
-            plan.program_cost
+            plan
         )
         call = self._function("tw_launch", ctypes.addressof(record))
         return call, (record, memory, label, kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tilewright.backends.base import Artifact
+from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers.native_code import NativeLinker
 
@@ -15,6 +15,7 @@ SERIAL_BELOW_NS = 10_000
 THREAD_WORTH_NS = 5_000
 #: launches estimated shorter than this keep the GIL
 HOLD_GIL_BELOW_NS = 2_000
+_ALL_PROGRAMS = 2**62
 
 
 class LoadedKernel:
@@ -37,16 +38,18 @@ def load_with(linker: NativeLinker, artifact: Artifact) -> LoadedKernel:
     return LoadedKernel(artifact, tracker[artifact.entry], tracker)
 
 
-def thresholds(cost: float) -> tuple[int, int, int]:
+def thresholds(plan: LaunchPlan) -> tuple[int, int, int]:
     """Programs run inline at most, programs worth a thread, programs run under the GIL at most.
 
-    `cost` is the estimate of one program in ns, 0 if there is none: then any two programs are
-    worth two threads, for they may be large.
+    Where there is no estimate of a program's cost, any two programs are worth two threads, for they may be large.
     """
+    cost = plan.program_cost
+    inline = (
+        _ALL_PROGRAMS if plan.serial else max(1, int(SERIAL_BELOW_NS / cost)) if cost > 0 else 1
+    )
     if cost <= 0:
-        return 1, 1, 0
-    inline = int(SERIAL_BELOW_NS / cost)
-    return max(1, inline), max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
+        return inline, 1, 0
+    return inline, max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
 
 
 def cores() -> int:

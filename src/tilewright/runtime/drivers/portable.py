@@ -65,7 +65,7 @@ class PortableDriver:
     ) -> tuple[Callable[..., Any], Any]:
         """See `CpuDriver.launcher`."""
         entry = _ENTRY(kernel.address)
-        inline, grain, _ = thresholds(plan.program_cost)
+        inline, grain, _ = thresholds(plan)
 
         def call(grid: tuple[int, ...], *arguments: Any) -> Any:
             total, slots = 1, []

@@ -102,10 +102,11 @@ def launch_source(interface: Interface) -> str:
         words = [*(wide[name] for name in launch.arguments), f"x{i}", f"y{i}", f"z{i}"]
         cost = launch.plan.program_cost
         grain = max(1, int(THREAD_WORTH_NS / cost)) if cost > 0 else 1
+        threads_wanted = "1" if launch.plan.serial else threads
         lines += [
             "if code == 0:",
             *(f"    slots[{at}] = {word}" for at, word in enumerate(words)),
-            f"    code = run(kernel{i}, slots, n{i}, {threads}, {launch.plan.scratch_bytes}, {grain})",
+            f"    code = run(kernel{i}, slots, n{i}, {threads_wanted}, {launch.plan.scratch_bytes}, {grain})",
             f"    if code >= {ASSERT_FAILED}:",
             f"        code += {launch.first_assert}",
         ]
