@@ -40,6 +40,11 @@ def main() -> None:
     fits = {
         # exp(r) = 1 + r + r^2 p(r)
         "EXP": (lambda x: (np.expm1(x) - x) / x**2, lambda x: x**2, -half, half, 4),
+        # e^r - 1 = r + r^2 p(r)
+        "EXPM1": (lambda x: (np.expm1(x) - x) / x**2, lambda x: np.abs(x**2 / np.expm1(x)), -half, half, 5),
+        # arctan(x) = x p(x^2), arcsin(x) = x p(x^2)
+        "ATAN": (lambda z: np.arctan(np.sqrt(z)) / np.sqrt(z), one, 1e-12, 1.0, 12),
+        "ASIN": (lambda z: np.arcsin(np.sqrt(z)) / np.sqrt(z), one, 1e-12, 0.25, 9),
         # 2^r = 1 + r p(r)
         "EXP2": (lambda x: np.expm1(x * math.log(2)) / x, lambda x: np.abs(x), -0.5001, 0.5001, 5),
         # log(1 + f) = f - f^2/2 + f^3 p(f)

@@ -14,10 +14,12 @@ from llvmlite import ir
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import (
     directed,
+    double,
     exponential,
     library,
     ptx,
     rational,
+    through_double,
     trigonometric,
 )
 from tilewright.backends.llvm.types import Builder, constant, lanes
@@ -25,12 +27,13 @@ from tilewright.backends.llvm.types import Builder, constant, lanes
 PREDICATES = ("isnan", "isinf", "isfinite")
 
 _SINGLE = {
-    "exp": exponential.exp, "exp2": exponential.exp2, "log": exponential.log,
+    **through_double.FUNCTIONS,
+    "exp": exponential.exp, "expm1": exponential.expm1, "exp2": exponential.exp2, "log": exponential.log,
     "log2": exponential.log2, "sin": trigonometric.sin, "cos": trigonometric.cos,
     "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
     "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
-_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
+_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "isnan": rational.isnan, "isinf": rational.isinf,
         "isfinite": rational.isfinite, "sqrt": rational.sqrt, "sqrt_rn": rational.sqrt, "fabs": rational.fabs,
         "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
@@ -45,10 +48,12 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     name = name.removeprefix("fast_")  # approximations that only NVIDIA GPUs have
     if name == "divide":
         return b.fdiv(*values)
-    if name == "exp10" and not ctx.on_nvidia:  # C has none
-        return call(b, ctx, "pow", [constant(kind, 10.0), *values])
     if name in _ANY:
         return _ANY[name](b, ctx, *values)
     if isinstance(element, ir.FloatType) and name in _SINGLE:
         return _SINGLE[name](b, ctx, *values)
+    if not ctx.on_nvidia and isinstance(element, ir.DoubleType) and name in double.FUNCTIONS:
+        return double.FUNCTIONS[name](b, ctx, *values)
+    if name == "exp10" and not ctx.on_nvidia:  # C has none
+        return call(b, ctx, "pow", [constant(kind, 10.0), *values])
     return library.call(b, ctx, name, values, lanes(kind))

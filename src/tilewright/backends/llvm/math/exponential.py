@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.types import Builder
+from tilewright.backends.llvm.types import Builder, lanes
 
 EXP = (5.0000000952e-01, 1.6666518840e-01, 4.1666205802e-02, 8.3688893628e-03, 1.3950491140e-03)
 EXP2 = (
     6.9314720628e-01, 2.4022651347e-01, 5.5503277247e-02, 9.6180037897e-03, 1.3400296383e-03,
     1.5476329338e-04,
+)  # fmt: skip
+EXPM1 = (
+    5.0000000442e-01, 1.6666666370e-01, 4.1666360914e-02, 8.3333893684e-03, 1.3940627248e-03,
+    1.9845877990e-04,
 )  # fmt: skip
 LOG = (
     3.3333312604e-01, -2.5000009599e-01, 2.0002118659e-01, -1.6667995853e-01, 1.4219552355e-01,
@@ -34,6 +39,20 @@ def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
     r = s.fma(n, s.c(-LN2_LOW), r)
     p = s.poly(r, (1.0, 1.0, *EXP))
     return s.scale(p, n)
+
+
+def expm1(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """e^x - 1, at most 1.5 ulp: 2^n p(r) + (2^n - 1) with half the powers, which do not overflow."""
+    if ctx.on_nvidia:
+        return library.call(b, ctx, "expm1", [x], lanes(x.type))
+    s = Single(b, ctx, x.type)
+    bounded = s.clamp(x, -104.0, 89.0)
+    n = s.round(b.fmul(bounded, s.c(math.log2(math.e))))
+    r = s.fma(n, s.c(-LN2_LOW), s.fma(n, s.c(-LN2_HIGH), bounded))
+    p = s.fma(b.fmul(r, r), s.poly(r, EXPM1), r)
+    half = s.scale(s.c(0.5), n)
+    found = b.fmul(s.fma(half, p, b.fsub(half, s.c(0.5))), s.c(2.0))
+    return s.select(b.fcmp_ordered("==", x, s.c(0.0)), x, found)  # keeps the sign of -0
 
 
 def exp2(b: Builder, ctx: MathContext, x: Any) -> Any:

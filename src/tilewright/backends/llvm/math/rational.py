@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import ptx
+from tilewright.backends.llvm.math import library, ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp, exp2
-from tilewright.backends.llvm.types import Builder, constant
+from tilewright.backends.llvm.types import Builder, constant, lanes
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
 ERF_SMALL = (
@@ -59,6 +59,13 @@ def gate_exp(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
 def gate_exp2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
     """x / (1 + 2^power), at most 2 ulp."""
     return b.fdiv(x, b.fadd(exp2(b, ctx, power), constant(x.type, 1.0)))
+
+
+def copysign(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
+    """x with the sign of y, exactly."""
+    if ctx.on_nvidia:
+        return library.call(b, ctx, "copysign", [x, y], lanes(x.type))
+    return ctx.intrinsic(b, "copysign", x, y)
 
 
 def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:

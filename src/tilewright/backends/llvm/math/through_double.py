@@ -1,0 +1,361 @@
+"""Functions of fp32 on CPUs that are computed in fp64 and rounded once: at most 0.51 ulp.
+
+C's library takes 2 to 20 ns per element, and one call per lane. In fp64 series of few terms are exact enough, no sum needs a
+second word, and nothing overflows. Vectors are split into parts of two registers, which go one after another: the
+values of a wider vector would not fit in the registers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from tilewright.backends.llvm.blocks import conditional
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import library
+from tilewright.backends.llvm.math.common import Arithmetic
+from tilewright.backends.llvm.types import Builder, Value, constant, lanes, like
+
+_F64, _I32, _I64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+
+#: arctan(x) / x and arcsin(x) / x as polynomials of x^2, lowest power first (`scripts/fit_math.py`)
+ATAN = (
+    9.9999999999163103e-01, -3.3333333033622503e-01, 1.9999982192025673e-01, -1.4285296804476502e-01,
+    1.1105987025401133e-01, -9.0530191936223567e-02, 7.5090173101820895e-02, -6.0546548011260581e-02,
+    4.4157872774076477e-02, -2.6538233346712195e-02, 1.1779153021232718e-02, -3.3288472740503824e-03,
+    4.4139129202567379e-04,
+)  # fmt: skip
+ASIN = (
+    9.9999999999994227e-01, 1.6666666671177746e-01, 7.4999994187336966e-02, 4.4643147035755115e-02,
+    3.0374630902448557e-02, 2.2477451688179606e-02, 1.6439910813478141e-02, 1.8768695743078441e-02,
+    -3.1346875789709226e-03, 3.2191884199611588e-02,
+)  # fmt: skip
+#: artanh(s) / s for |s| < 0.172, 2^r / r - 1 / r for |r| <= 1/2, sin(r) / r and cos(r) for |r| <= pi / 4
+ARTANH = tuple(1.0 / (2 * k + 1) for k in range(7))
+EXP2M1 = tuple(math.log(2) ** k / math.factorial(k) for k in range(1, 10))
+SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(6))
+COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(7))
+_HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
+_ROOT_BITS = int(np.float64(math.sqrt(0.5)).view(np.int64))
+_MOST_TURNS, _MOST_QUOTIENT = 30000.0, float(2**28)
+
+
+class Double(Arithmetic):
+    """fp64 arithmetic on scalars or vectors of one shape."""
+
+    def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
+        super().__init__(b, ctx, kind)
+        self.bits = like(kind, _I64)
+
+    def poly(self, x: Any, coefficients: tuple[float, ...]) -> Any:
+        """Horner evaluation; lowest power first."""
+        result: Any = self.c(coefficients[-1])
+        for value in reversed(coefficients[:-1]):
+            result = self.fma(result, x, self.c(value))
+        return result
+
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        return self.b.select(condition, x, y)
+
+    def less(self, x: Any, y: Any) -> Any:
+        return self.b.fcmp_ordered("<", x, y)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        return self.b.fcmp_ordered("==", x, y)
+
+    def is_nan(self, x: Any) -> Any:
+        return self.b.fcmp_unordered("uno", x, x)
+
+    def round(self, x: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "roundeven", x)
+
+    def trunc(self, x: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "trunc", x)
+
+    def sqrt(self, x: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "sqrt", x)
+
+    def copysign(self, magnitude: Any, sign: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
+
+    def clamp(self, x: Any, limit: float) -> Any:
+        """`x` within ±limit; NaN stays NaN."""
+        x = self.select(self.less(x, self.c(-limit)), self.c(-limit), x)
+        return self.select(self.less(self.c(limit), x), self.c(limit), x)
+
+    def power_of_two(self, n: Any) -> Any:
+        """2^n for an integral n from -1022 to 1023."""
+        whole = self.b.fptosi(n, like(self.kind, _I32))
+        biased = self.b.add(self.b.sext(whole, self.bits), constant(self.bits, 1023))
+        return self.b.bitcast(self.b.shl(biased, constant(self.bits, 52)), self.kind)
+
+    # ---- the functions that others are made of ------------------------------------------------------
+
+    def exp2m1(self, x: Any) -> tuple[Any, Any]:
+        """(2^r - 1, 2^n) with x = n + r and |r| <= 1/2; x is limited to ±512."""
+        x = self.clamp(x, 512.0)
+        n = self.round(x)
+        r = self.b.fsub(x, n)
+        return self.b.fmul(r, self.poly(r, EXP2M1)), self.power_of_two(n)
+
+    def exp2(self, x: Any) -> Any:
+        p, scale = self.exp2m1(x)
+        return self.fma(scale, p, scale)
+
+    def expm1(self, x: Any) -> Any:
+        """e^x - 1; for results that are rounded to fp32."""
+        p, scale = self.exp2m1(self.b.fmul(x, self.c(math.log2(math.e))))
+        return self.fma(scale, p, self.b.fsub(scale, self.c(1.0)))
+
+    def log(self, u: Any, near: Any, base: float = math.e) -> Any:
+        """Logarithm of `u`, a normal number; `near` = u - 1 where u is near 1, with all digits."""
+        b = self.b
+        mantissa, e = self.split(u)
+        f = self.select(self.equal(e, self.c(0.0)), near, b.fsub(mantissa, self.c(1.0)))
+        s = b.fdiv(f, b.fadd(f, self.c(2.0)))
+        series = tuple(2.0 / math.log(base) * c for c in ARTANH)
+        found = self.fma(s, self.poly(b.fmul(s, s), series), b.fmul(e, self.c(math.log(2, base))))
+        return self.with_edges_of_log(u, found)
+
+    def split(self, u: Any) -> tuple[Any, Any]:
+        """(m, e) with u = m 2^e and m in [sqrt 1/2, sqrt 2), for a positive normal number u."""
+        b, bits = self.b, self.b.bitcast(u, self.bits)
+        exponent = b.ashr(b.sub(bits, constant(self.bits, _ROOT_BITS)), constant(self.bits, 52))
+        mantissa = b.bitcast(b.sub(bits, b.shl(exponent, constant(self.bits, 52))), self.kind)
+        return mantissa, b.sitofp(b.trunc(exponent, like(self.kind, _I32)), self.kind)
+
+    def with_edges_of_log(self, x: Any, found: Any) -> Any:
+        """-inf at 0, NaN below, +inf at +inf, NaN for NaN."""
+        found = self.select(self.equal(x, self.c(math.inf)), x, found)
+        found = self.select(self.equal(x, self.c(0.0)), self.c(-math.inf), found)
+        return self.select(self.b.fcmp_unordered("<", x, self.c(0.0)), self.c(math.nan), found)
+
+    def log1p(self, x: Any) -> Any:
+        return self.log(self.b.fadd(x, self.c(1.0)), x)
+
+    def arctan(self, x: Any) -> Any:
+        """For 0 <= x <= 1."""
+        return self.b.fmul(x, self.poly(self.b.fmul(x, x), ATAN))
+
+    def arcsin(self, x: Any) -> Any:
+        """For 0 <= x <= 1/2."""
+        return self.b.fmul(x, self.poly(self.b.fmul(x, x), ASIN))
+
+
+_Core = Callable[..., Any]
+
+
+def _in_double(name: str, core: _Core) -> Callable[..., Any]:
+    """`core(Double, *fp64 values)` as a function of fp32 scalars or vectors."""
+
+    def function(b: Builder, ctx: MathContext, *values: Any) -> Any:
+        count = lanes(values[0].type)
+        if ctx.on_nvidia:
+            return library.call(b, ctx, name, [*values], count)
+        return _in_parts(b, ctx, [*values], core)
+
+    return function
+
+
+def _in_parts(b: Builder, ctx: MathContext, values: list[Any], core: _Core) -> Any:
+    count = lanes(values[0].type)
+    width = min(count, 16 if ctx.target.has("avx512f") else 8)
+    parts = []
+    for start in range(0, count, width):
+        part = values
+        if count > width:
+            picks = ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width)))
+            part = [b.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), picks) for v in values]
+        wide = like(part[0].type, _F64)
+        found = core(Double(b, ctx, wide), *(b.fpext(v, wide) for v in part))
+        parts.append(b.fptrunc(found, part[0].type))
+    while len(parts) > 1:
+        order = ir.Constant(ir.VectorType(_I32, 2 * width), list(range(2 * width)))
+        parts = [
+            b.shuffle_vector(x, y, order) for x, y in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        width *= 2
+    return parts[0]
+
+
+def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[..., Any]:
+    """`core` as a function of fp32; the library for the whole vector where `is_far(Double, *fp64 values)` in some lane."""
+    fast = _in_double(name, core)
+
+    def function(b: Builder, ctx: MathContext, *values: Any) -> Any:
+        found, count = fast(b, ctx, *values), lanes(values[0].type)
+        if ctx.on_nvidia:
+            return found
+        wide = like(values[0].type, _F64)
+        far = is_far(Double(b, ctx, wide), *(b.fpext(v, wide) for v in values))
+        some, bits = far, ir.IntType(count)
+        if count > 1:
+            some = b.icmp_unsigned("!=", b.bitcast(far, bits), ir.Constant(bits, 0))
+
+        def slow() -> list[Value]:
+            return [b.select(far, library.call(b, ctx, name, [*values], count), found)]
+
+        return conditional(b, some, slow, [found])[0]
+
+    return function
+
+
+# ---- powers and logarithms ------------------------------------------------------------------------------
+
+
+def _pow(d: Double, x: Any, y: Any) -> Any:
+    b, zero, one = d.b, d.c(0.0), d.c(1.0)
+    size = d.abs(x)
+    power = b.fmul(y, d.log(size, b.fsub(size, one), 2.0))
+    found = d.exp2(power)
+    # log2(1) * inf is NaN
+    found = d.select(d.equal(size, one), one, found)
+    integral = d.equal(d.round(y), y)
+    half = b.fmul(y, d.c(0.5))
+    even = d.equal(d.round(half), half)
+    odd = b.and_(integral, b.not_(even))
+    found = d.select(odd, d.copysign(found, x), found)
+    rooted = b.and_(b.and_(d.less(x, zero), d.less(size, d.c(math.inf))), b.not_(integral))
+    found = d.select(rooted, d.c(math.nan), found)
+    found = d.select(b.or_(d.is_nan(x), d.is_nan(y)), d.c(math.nan), found)
+    return d.select(b.or_(d.equal(y, zero), d.equal(x, one)), one, found)
+
+
+def _log10(d: Double, x: Any) -> Any:
+    return d.log(x, d.b.fsub(x, d.c(1.0)), 10.0)
+
+
+def _exp10(d: Double, x: Any) -> Any:
+    return d.exp2(d.b.fmul(x, d.c(math.log2(10))))
+
+
+def _keep_zero(core: _Core) -> _Core:
+    """`core` of an odd function, whose zero keeps its sign."""
+    return lambda d, x: d.select(d.equal(x, d.c(0.0)), x, core(d, x))
+
+
+# ---- hyperbolic functions ----------------------------------------------------------------------------------
+
+
+def _sinh(d: Double, x: Any) -> Any:
+    t = d.expm1(d.abs(x))
+    sum_ = d.b.fadd(t, d.b.fdiv(t, d.b.fadd(t, d.c(1.0))))
+    return d.copysign(d.b.fmul(sum_, d.c(0.5)), x)
+
+
+def _cosh(d: Double, x: Any) -> Any:
+    e = d.exp2(d.b.fmul(d.abs(x), d.c(math.log2(math.e))))
+    return d.b.fmul(d.b.fadd(e, d.b.fdiv(d.c(1.0), e)), d.c(0.5))
+
+
+def _asinh(d: Double, x: Any) -> Any:
+    b, size = d.b, d.abs(x)
+    square = b.fmul(size, size)
+    root = b.fadd(d.sqrt(b.fadd(square, d.c(1.0))), d.c(1.0))
+    # inf / inf is NaN
+    found = d.log1p(b.fadd(size, b.fdiv(square, root)))
+    return d.copysign(d.select(d.equal(size, d.c(math.inf)), size, found), x)
+
+
+def _acosh(d: Double, x: Any) -> Any:
+    t = d.b.fsub(x, d.c(1.0))
+    found = d.log1p(d.b.fadd(t, d.sqrt(d.b.fmul(t, d.b.fadd(t, d.c(2.0))))))
+    return d.select(d.less(t, d.c(0.0)), d.c(math.nan), found)
+
+
+def _atanh(d: Double, x: Any) -> Any:
+    size = d.abs(x)
+    ratio = d.b.fdiv(d.b.fadd(size, size), d.b.fsub(d.c(1.0), size))
+    return d.copysign(d.b.fmul(d.log1p(ratio), d.c(0.5)), x)
+
+
+# ---- angles ----------------------------------------------------------------------------------------------
+
+
+def _atan2(d: Double, y: Any, x: Any) -> Any:
+    b, height, width = d.b, d.abs(y), d.abs(x)
+    steep = d.less(width, height)
+    most, least = d.select(steep, height, width), d.select(steep, width, height)
+    ratio = b.fdiv(least, most)
+    ratio = d.select(d.equal(most, d.c(0.0)), d.c(0.0), ratio)
+    ratio = d.select(d.equal(least, d.c(math.inf)), d.c(1.0), ratio)
+    angle = d.arctan(ratio)
+    angle = d.select(steep, b.fsub(d.c(_HALF_PI), angle), angle)
+    left = d.equal(d.copysign(d.c(1.0), x), d.c(-1.0))
+    angle = d.copysign(d.select(left, b.fsub(d.c(math.pi), angle), angle), y)
+    return d.select(b.or_(d.is_nan(x), d.is_nan(y)), d.c(math.nan), angle)
+
+
+def _atan(d: Double, x: Any) -> Any:
+    size = d.abs(x)
+    steep = d.less(d.c(1.0), size)
+    angle = d.arctan(d.select(steep, d.b.fdiv(d.c(1.0), size), size))
+    return d.copysign(d.select(steep, d.b.fsub(d.c(_HALF_PI), angle), angle), x)
+
+
+def _half_arcsin(d: Double, size: Any) -> tuple[Any, Any]:
+    """(arcsin(size), or of sqrt((1 - size) / 2) where size > 1/2; where that is)."""
+    outer = d.less(d.c(0.5), size)
+    root = d.sqrt(d.b.fmul(d.b.fsub(d.c(1.0), size), d.c(0.5)))
+    return d.arcsin(d.select(outer, root, size)), outer
+
+
+def _asin(d: Double, x: Any) -> Any:
+    angle, outer = _half_arcsin(d, d.abs(x))
+    far = d.fma(angle, d.c(-2.0), d.c(_HALF_PI))
+    return d.copysign(d.select(outer, far, angle), x)
+
+
+def _acos(d: Double, x: Any) -> Any:
+    angle, outer = _half_arcsin(d, d.abs(x))
+    near = d.b.fsub(d.c(_HALF_PI), d.copysign(angle, x))
+    twice = d.b.fadd(angle, angle)
+    far = d.select(d.less(x, d.c(0.0)), d.b.fsub(d.c(math.pi), twice), twice)
+    return d.select(outer, far, near)
+
+
+def _tan(d: Double, x: Any) -> Any:
+    b = d.b
+    n = d.round(b.fmul(d.select(d.less(d.abs(x), d.c(_MOST_TURNS)), x, d.c(0.0)), d.c(2 / math.pi)))
+    r = d.fma(n, d.c(-_HALF_PI_REST), d.fma(n, d.c(-_HALF_PI), x))
+    z = b.fmul(r, r)
+    sine, cosine = b.fmul(r, d.poly(z, SINE)), d.poly(z, COSINE)
+    half = b.fmul(n, d.c(0.5))
+    even = d.equal(d.round(half), half)
+    found = b.fdiv(d.select(even, sine, cosine), d.select(even, cosine, b.fneg(sine)))
+    return d.select(d.equal(x, d.c(0.0)), x, found)
+
+
+# ---- remainders and lengths --------------------------------------------------------------------------------
+
+
+def _fmod(d: Double, x: Any, y: Any) -> Any:
+    """Exact for quotients below 2^28: they are farther from the next integer than their rounding error."""
+    n = d.trunc(d.b.fdiv(x, y))
+    rest = d.copysign(d.fma(d.b.fneg(n), y, x), x)
+    return d.select(d.less(d.abs(x), d.abs(y)), x, rest)
+
+
+def _hypot(d: Double, x: Any, y: Any) -> Any:
+    root = d.sqrt(d.fma(x, x, d.b.fmul(y, y)))
+    infinite = d.b.or_(d.equal(d.abs(x), d.c(math.inf)), d.equal(d.abs(y), d.c(math.inf)))
+    return d.select(infinite, d.c(math.inf), root)
+
+
+_CORES: dict[str, _Core] = {
+    "log1p": _keep_zero(Double.log1p), "pow": _pow, "log10": _log10,
+    "exp10": _exp10, "sinh": _sinh, "cosh": _cosh, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+    "atan": _atan, "atan2": _atan2, "asin": _asin, "acos": _acos, "hypot": _hypot,
+}  # fmt: skip
+FUNCTIONS = {name: _in_double(name, core) for name, core in _CORES.items()} | {
+    "tan": _or_library("tan", _tan, lambda d, x: d.b.not_(d.less(d.abs(x), d.c(_MOST_TURNS)))),
+    "fmod": _or_library(
+        "fmod",
+        _fmod,
+        lambda d, x, y: d.b.fcmp_ordered(">=", d.abs(x), d.b.fmul(d.abs(y), d.c(_MOST_QUOTIENT))),
+    ),
+}
