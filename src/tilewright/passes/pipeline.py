@@ -14,6 +14,7 @@ from tilewright.passes.licm import Licm
 from tilewright.passes.normalize_loops import NormalizeLoops
 from tilewright.passes.raise_access import RaiseAccess
 from tilewright.passes.simplify import Simplify
+from tilewright.passes.split_loop_bounds import SplitLoopBounds
 
 
 @functools.cache
@@ -23,6 +24,7 @@ def shared_passes() -> tuple[Pass, ...]:
         NormalizeLoops(),  # first: nothing else knows lower bounds and steps
         Simplify(),  # constants fold: analyses see literals
         Cse(),  # equal masks and offsets become one value
+        SplitLoopBounds(),  # after cse, which makes equal conditions one; before others look at a loop's body
         AccumulateDot(),  # before raise-access, while `acc + dot(a, b)` is adjacent
         CarryOffsets(),  # before raise-access: pointers advanced in loops become affine
         RaiseAccess(),  # everything after it works on structured accesses
