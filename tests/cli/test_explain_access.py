@@ -41,7 +41,7 @@ def obstacle(first_ptr, a_ptr, b_ptr, K, n, FORM: tl.constexpr):
         if FORM == "writes":
             tl.store(first_ptr + n * 4096 + at, total.to(tl.float16))
         if FORM == "branch":
-            if i > n:
+            if i % n == 1:
                 total = tl.dot(tl.load(b_ptr + at), tl.load(b_ptr + i * 4096 + at), total)
         if FORM == "loop":
             for j in range(n):

@@ -258,7 +258,7 @@ def test_names_of_targets():
     found = [of_capability(*c).name for c in ((8, 0), (8, 6), (8, 7), (8, 9), (9, 0))]
     assert found == ["sm_80", "sm_86", "sm_86", "sm_89", "sm_90a"]
     assert of_capability(9, 0, 114).cores == 114
-    assert of_capability(9, 0, 114).key == target_info("sm_90a").key
+    assert of_capability(9, 0, 132).key == target_info("sm_90a").key
     with pytest.raises(UnsupportedTarget, match=r"7\.5"):
         of_capability(7, 5)
 

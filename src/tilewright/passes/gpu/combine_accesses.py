@@ -1,18 +1,16 @@
 """`combine-accesses`: load and store the fields of records by vectors.
 
     Change:
-          func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
+          func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) -> (tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">) {
             %four = arith.constant 4 : i64
             %one = arith.constant 1 : i64
             %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
         -   %x = tile.load_view %p ["strided"] strides(%four) {limited = array<i64>} : !tile.ptr<f32> to tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
         -   %y = tile.load_view %q ["strided"] strides(%four) {limited = array<i64>} : !tile.ptr<f32> to tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
         +   %unit = arith.constant 1 : i64
-        +   %both = tile.load_view %p ["strided", "strided"] strides(%four, %unit) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x2xf32, "32x2 r[(0,1)] l[(1,0) (2,0) (4,0) (8,0) (16,0)] w[]">
-        +   %x, %y = tile.split %both : tensor<32x2xf32, "32x2 r[(0,1)] l[(1,0) (2,0) (4,0) (8,0) (16,0)] w[]"> to tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
-            tile.store %p, %x : !tile.ptr<f32>, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
-            tile.store %q, %y : !tile.ptr<f32>, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
-            func.return
+        +   %both = tile.load_view %p ["strided", "strided"] strides(%four, %unit) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x2xf32, "32x2 r[0,1] l[1,0 2,0 4,0 8,0 16,0] w[]">
+        +   %x, %y = tile.split %both : tensor<32x2xf32, "32x2 r[0,1] l[1,0 2,0 4,0 8,0 16,0] w[]"> to tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
+            func.return %x, %y : tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">, tensor<32xf32, "32 r[] l[1 2 4 8 16] w[]">
           }
 
 An array of records (real and imaginary parts, the entries of small matrices, pairs to rotate) is accessed field by field:

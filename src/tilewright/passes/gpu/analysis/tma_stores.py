@@ -75,13 +75,12 @@ class TmaStorePlan:
             return None
         line = shared.contiguous_extent * shared.size
         lines = max(_FEWEST_LINES, 1 << (_PART_BYTES // line).bit_length() - 1)
-        across, extents = 1 - shared.major_dim, [lines]
-        while extents[-1] > _FEWEST_LINES:  # of 152 columns parts of 8 are equal, of 16 are not
-            extents.append(extents[-1] // 2)
-        choices = [(shared.major_dim, shared.width), *((across, extent) for extent in extents)]
-        for dim, extent in choices:
-            count, rest = divmod(layout.shape[dim], extent)
-            if count > 1 and not rest and layout.subtile(dim, extent) is not None:
+        across = 1 - shared.major_dim
+        while lines > _FEWEST_LINES and layout.shape[across] % lines:
+            lines //= 2  # of 152 columns parts of 8 are equal, of 16 are not
+        for dim, extent in ((shared.major_dim, shared.width), (across, lines)):
+            count = layout.shape[dim] // extent
+            if count > 1 and layout.subtile(dim, extent) is not None:
                 return dim, count
         return None
 
