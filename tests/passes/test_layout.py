@@ -106,6 +106,7 @@ def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
             "schedule_loops",
             "prefetch_loads",
             "hoist_copies",
+            "widen_dots",
         )
         assert file.stem in pictures
         return

@@ -29,6 +29,7 @@ def tile_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
     from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
+    from tilewright.passes.gpu.widen_dots import WidenDots
 
     return (
         *shared_passes(),
@@ -40,6 +41,7 @@ def tile_passes() -> tuple[Pass, ...]:
         StripMineTiles(),  # before layouts: strips are smaller tiles
         ReduceNumWarps(),  # after strip-mining, which sets the size of tiles
         SelectMma(),  # before assign-layouts: instructions prescribe fragments
+        WidenDots(),  # after select-mma: loops of wgmma only
         SelectWgmmaRs(),  # after select-mma has chosen wgmma
     )
 

@@ -83,6 +83,7 @@ from tilewright.passes.gpu.scheduling.overlap import (
 )
 from tilewright.passes.gpu.scheduling.ring import compare, constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
+from tilewright.passes.gpu.widen_dots import WIDENED
 from tilewright.targets import TargetInfo
 
 STAGES = "gpu.num_stages"
@@ -124,8 +125,8 @@ class PipelineLoads(Pass):
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
-            stages = stages_of(function)
             for op in list(function.walk()):
+                stages = stages_of(function, op)
                 if isinstance(op, scf.ForOp):
                     found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
                     if found is not None and (stages > 1 or _has_room(found, function, target)):
@@ -143,10 +144,12 @@ def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo) ->
     return ctas >= _MIN_CTAS and ctas * warps_of(function) >= _MIN_WARPS
 
 
-def stages_of(function: FuncOp) -> int:
-    """`num_stages` (the attribute `gpu.num_stages`; 3 without it)."""
+def stages_of(function: FuncOp, loop: Operation | None = None) -> int:
+    """`num_stages` (the attribute `gpu.num_stages`; 3 without it); for a loop that does two iterations at once half as
+    many are ahead."""
     given = function.attributes.get(STAGES)
-    return given.value.data if isinstance(given, IntegerAttr) else 3
+    stages = given.value.data if isinstance(given, IntegerAttr) else 3
+    return 1 + stages // 2 if loop is not None and WIDENED in loop.attributes else stages
 
 
 class Pipeliner:
