@@ -221,3 +221,53 @@ def test_warps_as_asked_where_registers_leave_an_sm_few(monkeypatch, form, optio
     registers_per_warp(monkeypatch, {}, w4=200, w8=128)
     made = attention_code(**form, num_warps=4, **options)
     assert made.plan.threads == 128
+
+
+@pytest.mark.parametrize(("limited", "spills", "stages"), [(128, {}, 3), (128, {3: 40}, 2), (128, {3: 40, 2: 40}, 0), (200, {}, 0)])  # fmt: skip
+def test_a_second_cta_of_eight_warps(monkeypatch, limited, spills, stages):
+    """Eight warps that have an SM to themselves get half of the registers, if they hardly spill with them."""
+    made = compiler._compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        count = limited if options.maxnreg else 200
+        found = spills.get(options.num_stages, 0) if options.maxnreg else 0
+        return replace(artifact, plan=replace(artifact.plan, registers=count, spills=found))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    found = attention_code(num_warps=8)
+    assert ("compiled with num_warps=8, maxnreg=128" in found.asm.get("log", "")) == bool(stages)
+    assert (".maxnreg 128" in found.asm["ptx"]) == bool(stages)
+    assert f"gpu.num_stages = {stages or 3}" in found.asm["gpu"]
+
+
+@tw.jit
+def narrow_dots(Q, K, Out, n, D: tl.constexpr):
+    m, c, d = tl.arange(0, 128), tl.arange(0, 32), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((128, D), tl.float32)
+    for i in range(n):
+        k = tl.load(K + (i * 32 + c)[:, None] * D + d[None, :])
+        p = tl.exp2(tl.dot(q, tl.trans(k)))
+        total = tl.dot(p.to(k.dtype), k, total)
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+@pytest.mark.parametrize("spills", [0, 40])
+def test_narrow_dots_of_ctas_that_share_an_sm(monkeypatch, spills):
+    """Where few warps would share an SM, dots of 32 columns become dots of 64, unless they spill then."""
+    made = compiler._compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        wide = any(name.startswith("widen-dots") for name in options.disable)
+        plan = replace(artifact.plan, registers=128 if options.maxnreg else 200)
+        return replace(artifact, plan=replace(plan, spills=spills if wide else 0))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    found = narrow_dots.compile(types, {"D": 64}, target="sm_90a", options={"num_warps": 4})
+    assert "compiled with num_warps=8, maxnreg=128" in found.asm["log"]
+    assert ("m64n64k16.f32.f16.f16" in found.asm["ptx"]) and found.plan.threads == 256
+    assert ("wgmma" in found.asm["gpu"]) and ("tensor<128x32xf32" in found.asm["gpu"])
+    assert ("64x64xf16" in found.asm["gpu"]) == (spills == 0)

@@ -40,6 +40,9 @@ FEWER_SPILLS = 4
 """A variant is used if it spills by at least this factor less."""
 MOST_IN_FLIGHT = "schedule-loops"
 """The pass that keeps the most MMAs in flight."""
+_NARROW = 32
+WIDER_DOTS = f"widen-dots{{widest={_NARROW}}}"
+"""The pass that computes two iterations of narrow dots at once, where it does."""
 SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192}"
 """The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
 WARPS_WITH_ALL_REGISTERS = 8
@@ -60,6 +63,9 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
 _FEW_WARPS = 8
 """Warps per SM up to which twice as many fill the time in which others wait for MMAs."""
 _FEWEST_CTAS = _FEWEST_STAGES = 2
+_MOST_STAGES = 3
+"""Stages from which on a launch gets the fewest where CTAs take turns. (With five the backward pass of attention takes 5 %
+longer than with two.)"""
 _ROWS_OF_WGMMA, _WARPS_OF_WGMMA = 64, 4
 _HALF_BYTES = 2
 SPILLS_WORTH_WARPS = 16
@@ -82,32 +88,67 @@ def rows_of_dots_in_sequence(module: Any) -> int:
     return min(tile.shape_of(op.result)[-2] for op in dots)
 
 
-def with_half_the_registers(
-    artifact: Artifact, options: Options, machine: TargetInfo, rows: int
-) -> list[Options]:
-    """Options with twice the warps and half of the registers each, so that as many CTAs share an SM; then with the
-    fewest stages, whose addresses take fewer registers.
+def has_narrow_dots(module: Any) -> bool:
+    """Whether a dot has few columns, so that two iterations may be computed at once (`WIDER_DOTS`)."""
+    from tilewright.dialects import tile
 
-    Empty unless a warpgroup computes several blocks of rows, each with `wgmma` of its own, and registers leave an SM few
-    warps. `rows`: those of the smallest dot.
+    return any(tile.shape_of(op.result)[-1] <= _NARROW for op in _dots(module))
+
+
+def with_half_the_registers(
+    artifact: Artifact, options: Options, machine: TargetInfo, rows: int, narrow: bool = False
+) -> list[Options]:
+    """Options with which twice as many warps share an SM, each with half of the registers: CTAs of twice the warps, or a
+    second CTA of eight warps. First with the stages asked for, unless those are many, then with the fewest, whose addresses
+    take fewer registers.
+
+    Empty unless loops have several dots, with `wgmma`, and registers leave an SM few warps: a warpgroup computes several
+    blocks of rows, or a CTA has the SM to itself. `rows`: those of the smallest dot. `narrow`: first with wider dots.
     """
-    plan, warps = artifact.plan, 2 * options.num_warps
+    plan, warps = artifact.plan, options.num_warps
     if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
         return []
-    if "wgmma" not in artifact.asm.get("ptx", "") or plan.threads != _LANES * options.num_warps:
-        return []
-    if warps % _WARPS_OF_WGMMA or warps // _WARPS_OF_WGMMA * _ROWS_OF_WGMMA > rows:
+    if not rows or "wgmma" not in artifact.asm.get("ptx", ""):
         return []
     from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
 
     ctas = resident_ctas(CtaResources(plan.threads, plan.registers, plan.shared_bytes), machine)
-    if ctas < _FEWEST_CTAS or ctas * options.num_warps > _FEW_WARPS:
+    if ctas * warps > _FEW_WARPS or plan.threads < _LANES * warps:
+        return []
+    if ctas == 1 and warps == _FEW_WARPS:
+        ctas = _FEWEST_CTAS
+    elif ctas >= _FEWEST_CTAS and plan.threads == _LANES * warps:
+        warps *= 2
+    else:
+        return []
+    if warps % _WARPS_OF_WGMMA or warps // _WARPS_OF_WGMMA * _ROWS_OF_WGMMA > rows:
         return []
     limit = most_registers(CtaResources(_LANES * warps, 0, plan.shared_bytes), ctas)
-    off = (*options.disable, MOST_IN_FLIGHT)
-    halved = replace(options, num_warps=warps, maxnreg=limit, disable=off)
-    fewest = min(options.num_stages, _FEWEST_STAGES)
-    return [halved, *([replace(halved, num_stages=fewest)] if fewest < options.num_stages else [])]
+    asked = options.num_stages
+    counts = dict.fromkeys(
+        (asked if asked <= _MOST_STAGES else _FEWEST_STAGES, min(asked, _FEWEST_STAGES))
+    )
+    ways = ((WIDER_DOTS,), ()) if narrow else ((),)
+    forms = [(count, (MOST_IN_FLIGHT, *wide)) for wide in ways for count in counts]
+    return [
+        replace(
+            options,
+            num_warps=warps,
+            maxnreg=limit,
+            num_stages=count,
+            disable=(*options.disable, *form),
+        )
+        for count, form in forms
+    ]
+
+
+def shares_an_sm(artifact: Artifact, machine: TargetInfo) -> bool:
+    """Whether an SM has several CTAs of a kernel."""
+    from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
+
+    plan = artifact.plan
+    block = CtaResources(plan.threads, plan.registers, plan.shared_bytes)
+    return resident_ctas(block, machine) >= _FEWEST_CTAS
 
 
 def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> bool:

@@ -36,10 +36,12 @@ from tilewright.runtime.compile_variants import (
     SPILLS_WORTH_WARPS,
     WARPS_WITH_ALL_REGISTERS,
     carries_too_much,
+    has_narrow_dots,
     less_shared_memory_text,
     rows_of_dots_in_sequence,
     serializes_mmas,
     shares_a_row,
+    shares_an_sm,
     spills_to_avoid,
     warps_that_share_work,
     with_half_the_registers,
@@ -132,7 +134,7 @@ class _Variants:
         start_workers()
         module = _front_end(self.kernel, self.signature, options)
         parts, many = warps_that_share_work(module), spills_to_avoid(module)
-        rows = rows_of_dots_in_sequence(module) if parts else 0
+        rows, narrow = rows_of_dots_in_sequence(module) if parts else 0, has_narrow_dots(module)
         wider = with_more_warps(options, self.machine, parts)
         if parts and carries_too_much(module, options):
             # warps without a part in the smallest dot still hold a part of what is carried
@@ -153,7 +155,7 @@ class _Variants:
             how = "with num_warps={0.num_warps}"
         elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
             return self._without(MOST_IN_FLIGHT, taken, artifact)
-        elif halved := with_half_the_registers(artifact, taken, self.machine, rows):
+        elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow):
             return self._with_half_the_registers(halved, artifact)
         else:
             return artifact
@@ -171,9 +173,11 @@ class _Variants:
                 found = self.compile(each)
             except OutOfResources:
                 continue
-            if found.plan.spills <= SPILLS_WORTH_WARPS and not serializes_mmas(found):
-                told = f"few warps would share an SM: compiled with num_warps={each.num_warps}"
-                return _in_form(found, each, [told])
+            if found.plan.spills > SPILLS_WORTH_WARPS or serializes_mmas(found):
+                continue
+            if shares_an_sm(found, self.machine):
+                how = f"num_warps={each.num_warps}, maxnreg={each.maxnreg}"
+                return _in_form(found, each, [f"few warps would share an SM: compiled with {how}"])
         return artifact
 
     def _without(self, name: str, taken: Options, artifact: Artifact) -> Artifact:
