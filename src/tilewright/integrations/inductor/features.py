@@ -34,11 +34,14 @@ def _without_sort(_: Any, original: Any) -> Any:
 def _without_cooperation(_: Any, original: Callable[..., bool]) -> Any:
     """`should_use_cooperative_reduction`, which holds for no reduction on a CPU, even where the settings force it.
 
-    Its programs wait for each other; on a CPU they run one after another on each thread.
+    Its programs wait for each other; on a CPU they run one after another on each thread. Torch 2.13 gives the device and
+    the sizes, 2.11 and 2.12 the features of a kernel, whose device is the graph's.
     """
 
-    def use(device: Any, *sizes: Any) -> bool:
-        return device.type != "cpu" and original(device, *sizes)
+    def use(first: Any, *sizes: Any) -> bool:
+        graph = sys.modules["torch._inductor.virtualized"].V.graph
+        device = first if hasattr(first, "type") else graph.get_current_device_or_throw()
+        return device.type != "cpu" and original(first, *sizes)
 
     return staticmethod(use)
 
