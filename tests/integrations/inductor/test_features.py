@@ -74,6 +74,14 @@ def test_sort_is_torchs_own_on_the_cpu():
     assert Scheduling.get_backend_features(SimpleNamespace(type="cuda")) == ["SCAN", "SORT"]
 
 
+def test_a_guard_of_the_cpu_is_a_context_manager():
+    for given, wanted in (
+        ("pass", "torch._ops.contextlib.nullcontext()"),
+        ("guard(0)", "guard(0)"),
+    ):
+        assert features._with_guard(None, lambda self, index, of=given: of)(None, 0) == wanted
+
+
 def test_programs_of_reductions_do_not_wait_for_each_other_on_the_cpu(monkeypatch):
     """Torch 2.13 gives the device, 2.11 and 2.12 a kernel's features."""
     use = features._without_cooperation(None, lambda *given: True).__func__

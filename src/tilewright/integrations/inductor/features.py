@@ -19,6 +19,7 @@ from tilewright.integrations.inductor.replacements import Replacement
 _TRITON = "torch._inductor.codegen.triton"
 _CHOICES = "torch._inductor.choices"
 _LOWERING = "torch._inductor.lowering"
+_OVERRIDES = "torch._inductor.codegen.cpu_device_op_overrides"
 
 
 def _without_sort(_: Any, original: Any) -> Any:
@@ -44,6 +45,17 @@ def _without_cooperation(_: Any, original: Callable[..., bool]) -> Any:
         return device.type != "cpu" and original(first, *sizes)
 
     return staticmethod(use)
+
+
+def _with_guard(_: Any, original: Callable[..., str]) -> Any:
+    """`CpuDeviceOpOverrides.device_guard`, which torch 2.11 lets be `pass` where a context manager is wanted: max-autotune's
+    timing of fused kernels did not compile. Later versions give the same text as this."""
+
+    def device_guard(self: Any, index: Any) -> str:
+        text = original(self, index)
+        return "torch._ops.contextlib.nullcontext()" if text == "pass" else text
+
+    return device_guard
 
 
 def _with_scatter(_: Any, original: Callable[..., bool]) -> Any:
@@ -74,5 +86,6 @@ def _lowers_for_cpu() -> bool:
 REPLACEMENTS = (
     Replacement(_TRITON, "TritonScheduling.get_backend_features", _without_sort),
     Replacement(_CHOICES, "InductorChoices.should_use_cooperative_reduction", _without_cooperation),
+    Replacement(_OVERRIDES, "CpuDeviceOpOverrides.device_guard", _with_guard),
     Replacement(_LOWERING, "use_scatter_fallback", _with_scatter),
 )
