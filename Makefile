@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help site lock demo test test-full test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-matmul docs format clean
+.PHONY: help site lock demo test test-full test-long test-torch test-gpu sanitize-gpu check replay bench bench-gpu bench-matmul docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,14 @@ test-full: $(VENV)/.test  ## core and slow tests, all cases; kernels of a twelft
 test-long: $(VENV)/.test  ## the long run: 20,000 random programs; kernels compile for all GPUs too
 	TILEWRIGHT_RANDOM_PROGRAMS=5000 TILEWRIGHT_MEMORY_PROGRAMS=15000 $(BIN)/python -m pytest -n 2 --also-compile sm_80,sm_86,sm_89,sm_90a \
 		--hypothesis-profile=explore
+
+TORCH ?= 2.11.0
+test-torch:  ## torch.compile's tests with another torch: make test-torch TORCH=2.12.0 (some 5 GB, into .venv-torch)
+	$(PYTHON) -m venv --clear .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-torch/bin/python -m pip install --quiet -e . --group test torch==$(TORCH)
+	.venv-torch/bin/python -m pip uninstall --quiet --yes triton
+	.venv-torch/bin/python -m pytest -n 2 -m "not long" tests/integrations
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q -n 8 \
