@@ -69,7 +69,7 @@ _PART_BYTES = 16 << 10
 #: accumulator registers per thread with which persistent kernels were measured, and registers needed in addition
 _MAX_ACCUMULATORS_WITH_PRODUCER, _BESIDE_SUMS = 128, 32
 #: the latter, and the most warps, where the producer's registers become the consumers' (`specialize-warps`)
-_BESIDE_MORE_SUMS, _MOST_WARPS_WITH_MORE = 48, 8
+_OTHER_REGISTERS_OF_CONSUMERS, _MOST_CONSUMER_WARPS = 48, 8
 #: time per part of K: 16 and 33 rows times 4096 x 14336 took 42, 44, 46 and 48 µs in 2, 4, 6 and 8 parts (H200)
 _PART_NS = 900.0
 #: time in which an SM receives what all stages of its CTAs hold: 7 x 4096 x 4096 in 64 x 8 tiles took 20.4 µs with 64 KB
@@ -199,9 +199,9 @@ def _max_accumulators_with_producer(warps: int) -> int:
     a quarter of the warps, rounded up."""
     registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
     with_a_warp = min(_MAX_ACCUMULATORS_WITH_PRODUCER, registers - _BESIDE_SUMS)
-    if warps > _MOST_WARPS_WITH_MORE:
+    if warps > _MOST_CONSUMER_WARPS:
         return with_a_warp
-    return max(with_a_warp, register_split(warps)[1] - _BESIDE_MORE_SUMS)
+    return max(with_a_warp, register_split(warps)[1] - _OTHER_REGISTERS_OF_CONSUMERS)
 
 
 def _warp_groups(work: Workload, target: TargetInfo) -> bool:

@@ -3,9 +3,9 @@
 Its sorting kernel is a network over whole rows, made for registers shared by a block's threads. On a CPU it takes
 seconds to compile and is slower than torch's own `sort`, which Inductor calls where a back end cannot sort.
 
-Sums into elements given by indices (`index_put` with accumulation, `index_add`, `scatter_add`, gradients of embeddings)
+Additions to elements given by indices (`index_put` with accumulation, `index_add`, `scatter_add`, gradients of embeddings)
 are Inductor's atomic additions, in kernels that run on one thread without locked instructions (`exclusive_atomics.py`),
-whatever the number of threads: torch's own operators, which the C++ back end calls for sums of several threads, are serial too.
+whatever the number of threads: torch's own operators, which the C++ back end calls where several threads add, are serial too.
 """
 
 from __future__ import annotations

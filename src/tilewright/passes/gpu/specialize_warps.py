@@ -60,14 +60,14 @@ from tilewright.passes.gpu.scheduling.ring import Position, advance, compare, tr
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import Feature, TargetInfo
 
-_MOST_SUMS = 128
+_MOST_ACCUMULATORS = 128
 """Limit of accumulator registers per thread with one additional warp; more take a warpgroup, whose registers the
 consumers get (`setmaxnreg`)."""
-_BESIDE_SUMS = 32
+_OTHER_REGISTERS = 32
 """Registers per thread for other values; `wgmma` operands cannot spill, so fewer would not assemble."""
-_BESIDE_MORE_SUMS = 48
+_OTHER_REGISTERS_OF_CONSUMERS = 48
 """The same after `setmaxnreg`."""
-_MOST_WARPS_WITH_MORE = 8
+_MOST_CONSUMER_WARPS = 8
 """Consumer warps of such programs: of 12, with 160 registers each, ptxas rejects 112 accumulators (C7602)."""
 _MOST_WARPS = 12
 
@@ -114,8 +114,8 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
     warps = warps_of(function)
-    sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
-    found = _registers(pattern.readers[0], sums, warps, target)
+    accumulators = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
+    found = _registers(pattern.readers[0], accumulators, warps, target)
     if found is not None:
         stages = stages_of(function)
         options = PipelineLoads(epilogue_subtiles=asked.epilogue_subtiles)
@@ -124,16 +124,22 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
         specializer.divide(around, first)
 
 
-def _registers(mma: Operation, sums: int, warps: int, target: TargetInfo) -> tuple[int, ...] | None:
+def _registers(
+    mma: Operation, accumulators: int, warps: int, target: TargetInfo
+) -> tuple[int, ...] | None:
     """Return the registers per thread of a producer warpgroup and of the consumers; () if one additional warp leaves
-    enough of them as they are; None if no producer does. `sums`: accumulator registers per thread."""
+    enough of them as they are; None if no producer does. `accumulators`: their registers per thread."""
     most = max_registers_per_thread(warps + 1)
-    if sums <= min(_MOST_SUMS, most - _BESIDE_SUMS) and _has_room(mma, warps, most):
+    if accumulators <= min(_MOST_ACCUMULATORS, most - _OTHER_REGISTERS) and _has_room(
+        mma, warps, most
+    ):
         return ()
-    if warps > _MOST_WARPS_WITH_MORE or not target.has(Feature.REGISTER_REALLOCATION):
+    if warps > _MOST_CONSUMER_WARPS or not target.has(Feature.REGISTER_REALLOCATION):
         return None
     split = register_split(warps)
-    fits = sums <= split[1] - _BESIDE_MORE_SUMS and _has_room(mma, warps, split[1])
+    fits = accumulators <= split[1] - _OTHER_REGISTERS_OF_CONSUMERS and _has_room(
+        mma, warps, split[1]
+    )
     return split if fits else None
 
 

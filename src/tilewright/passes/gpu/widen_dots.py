@@ -12,13 +12,13 @@ the next of which is that of the next iteration:
                                              if n is odd: the last iteration, as it was
 
 Loads advance by their extent along that dimension, elementwise operations combine such tiles with each other and with
-what is the same for all columns, one kind of dot has such a right operand and makes such a tile, and the other sums over
-the columns: only its sums are carried. Loops with any other operation on tiles are left.
+what is the same for all columns, one kind of dot has such a right operand and makes such a tile, and the other adds over
+the columns: only its accumulators are carried. Loops with any other operation on tiles are left.
 
 Off unless a kernel is compiled in the form that shares an SM by half of the registers (`runtime/compile_variants.py`):
 where a producer warp copies, its loops keep their dots.
 
-Requires: `select-mma`; operands of 16 bits and `wgmma`; registers for the sums of the wider dots.
+Requires: `select-mma`; operands of 16 bits and `wgmma`; registers for the accumulators of the wider dots.
 Ensures: the same products are added, in the same order.
 """
 
@@ -57,7 +57,7 @@ WIDENED = "gpu.widened"
 _BYTES = 2
 """Of an element of an operand."""
 _SHARE = 0.8
-"""Of the registers that sums may take."""
+"""Of the registers, for accumulators."""
 _LANES = 32
 
 Mapping = dict[SSAValue, SSAValue]
@@ -90,7 +90,7 @@ class _Axes:
     loop: scf.ForOp
     widest: int
     of: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    sums: list[tile.DotOp] = field(default_factory=list[tile.DotOp])
+    over_blocks: list[tile.DotOp] = field(default_factory=list[tile.DotOp])
     """Dots over all blocks, which only add to what the loop carries."""
 
     def found(self) -> bool:
@@ -102,9 +102,13 @@ class _Axes:
         wide = [op for op in body.ops if isinstance(op, tile.DotOp)]
         if not wide or not all(self._visit(op) for op in body.ops if op is not end_of(body)):
             return False
-        ends = {op.result for op in self.sums}
+        ends = {op.result for op in self.over_blocks}
         carried = (v for v in end_of(body).operands if tile.is_tile(v))
-        return bool(self.sums) and len(self.sums) < len(wide) and all(v in ends for v in carried)
+        return (
+            bool(self.over_blocks)
+            and len(self.over_blocks) < len(wide)
+            and all(v in ends for v in carried)
+        )
 
     def _visit(self, op: Operation) -> bool:
         if not any(tile.is_tile(v) for v in (*op.operands, *op.results)):
@@ -114,7 +118,7 @@ class _Axes:
         axis = self._axis(op)
         if axis is not None:
             self.of.update(dict.fromkeys(op.results, axis))
-        return axis is not None or op in self.sums
+        return axis is not None or op in self.over_blocks
 
     def _axis(self, op: Operation) -> int | None:
         """The axis of the result of an operation; None if it has none."""
@@ -162,7 +166,7 @@ class _Axes:
             narrow = tile.shape_of(op.result)[1] <= self.widest
             return 1 if narrow and self._is_alike(op.acc, 1) else None
         if (lhs, rhs) == (1, 0) and self._is_carried(op):
-            self.sums.append(op)
+            self.over_blocks.append(op)
         return None
 
     def _is_carried(self, op: tile.DotOp) -> bool:
@@ -226,10 +230,12 @@ class _Axes:
 
 
 def _fits(loop: scf.ForOp, axes: _Axes, function: FuncOp) -> bool:
-    """Whether registers hold the sums of the wider dots beside what the loop carries."""
+    """Whether registers hold the accumulators of the wider dots in addition to what the loop carries."""
     warps = warps_of(function)
     dots = [op for op in loop.body.block.ops if isinstance(op, tile.DotOp)]
-    elements = sum(prod(tile.shape_of(op.result)) * (1 if op in axes.sums else 2) for op in dots)
+    elements = sum(
+        prod(tile.shape_of(op.result)) * (1 if op in axes.over_blocks else 2) for op in dots
+    )
     return elements <= _SHARE * registers_allowed(loop, warps) * _LANES * warps
 
 
