@@ -18,8 +18,8 @@ each access has the record's size as its stride, and takes one field of a record
 sectors as all of them would take together. Accesses of fields side by side become one access of a tile with one more
 dimension, contiguous, that each thread has in registers. Loads move to the first of a group, stores to the last.
 
-A group: structured accesses of one block with the same strides, limits, layout and options, no mask, bases 1, 2, 3 …
-elements apart of which the first is aligned like the strides. Between loads there are but loads and pure operations, between
+A group: structured accesses of one block with the same strides, limits, layout and options, no mask, bases at distances of 1, 2, 3 …
+elements of which the first is aligned like the strides. Between loads there are but loads and pure operations, between
 stores but stores of the group and pure operations. The fields of different records do not overlap, because strides are multiples
 of the group. Requires `assign-layouts`; runs before `vectorize-accesses`. Ensures: the same elements are accessed.
 """

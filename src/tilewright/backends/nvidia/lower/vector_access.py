@@ -209,7 +209,7 @@ def joined(bits: list[Value], b: Value) -> Value:
 
 
 def _joined_constants(bits: list[Value], whole: ir.IntType) -> Value:
-    """Constants side by side in one; what is undefined is 0 unless all of it is."""
+    """Constants side by side in one; undefined ones are 0, unless all are undefined."""
     if all(value.constant is ir.Undefined for value in bits):
         return ir.Constant(whole, ir.Undefined)
     width, number = bits[0].type.width, 0
@@ -220,7 +220,7 @@ def _joined_constants(bits: list[Value], whole: ir.IntType) -> Value:
 
 
 def _part(value: Value) -> tuple[Value, int] | None:
-    """The integer that an integer is part of, and at which bit; None if it is no part of one."""
+    """The integer that an integer is part of, and at which bit; None if there is none."""
     width: int = value.type.width
     if isinstance(value, instructions.ExtractElement):
         vector, index = value.operands
