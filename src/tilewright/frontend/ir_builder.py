@@ -16,6 +16,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     FloatAttr,
     IntegerAttr,
     StringAttr,
@@ -204,7 +206,13 @@ def _is_unsigned(kind: Any) -> bool:
     return element.is_int_unsigned()
 
 
+#: the largest numbers of the types that conversions saturate to
+_LARGEST: dict[Any, float] = {Float8E4M3FNType(): 448.0, Float8E5M2Type(): 57344.0}
+
+
 def _float(value: float, kind: Any) -> FloatAttr:
+    largest = _LARGEST.get(kind, math.inf)
+    value = max(-largest, min(value, largest)) if value == value else value
     try:
         return FloatAttr(value, kind)
     except OverflowError:  # beyond the largest finite value: rounds to infinity

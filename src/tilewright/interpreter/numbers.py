@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.interpreter.arrays import numpy_dtype
@@ -36,9 +37,23 @@ def wide(value: Any) -> np.ndarray:
     return array.astype(np.float32) if is_narrow(array) else array
 
 
+_LARGEST = {
+    np.dtype(kind): float(ml_dtypes.finfo(kind).max)
+    for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+}
+
+
+def converted(array: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """`array` in a type, rounded to nearest. 8-bit floats saturate: larger values and infinities become the largest."""
+    largest = _LARGEST.get(kind)
+    if largest is not None and array.dtype != kind:
+        array = np.clip(wide(array), -largest, largest)
+    return array.astype(kind, copy=False)
+
+
 def result(kinds: Kinds, value: Any) -> list[Any]:
     """`value` in the type of the first result."""
-    return [np.asarray(value).astype(numpy_dtype(kinds[0]), copy=False)[()]]
+    return [converted(np.asarray(value), numpy_dtype(kinds[0]))[()]]
 
 
 def _elementwise(
@@ -244,7 +259,7 @@ def to_narrow(array: np.ndarray, kind: np.dtype) -> np.ndarray:
     grew = np.abs(back) > np.abs(array)
     inexact = (back != array) & ~np.isnan(array)
     odd = ((bits - grew.astype(np.int32)) | inexact.astype(np.int32)).view(np.float32)
-    return np.where(np.isinf(array) | np.isnan(array), single, odd).astype(kind)
+    return converted(np.where(np.isinf(array) | np.isnan(array), single, odd), kind)
 
 
 @implements("arith.extf", "arith.truncf")
@@ -253,7 +268,7 @@ def _resize_float(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     with np.errstate(all="ignore"):
         if array.dtype == np.float64 and kind.itemsize < 4:
             return [to_narrow(array, kind)[()]]
-        return [wide(array).astype(kind)[()]]
+        return [converted(wide(array), kind)[()]]
 
 
 @implements("tile.fp_cast")
@@ -264,8 +279,7 @@ def _cast_rounding(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -
     near = np.asarray(near)
     with np.errstate(all="ignore"):
         back, size = (np.abs(wide(v).astype(np.float64)) for v in (near, value))
-        # a format without infinities overflows to NaN, whose code is one above the largest number
-        grew = (back > size) | (np.isnan(back) & (size < np.inf))
+        grew = back > size
     bits = near.view(np.dtype(f"int{near.dtype.itemsize * 8}"))
     return [(bits - grew.astype(bits.dtype)).view(near.dtype)[()]]
 

@@ -1,7 +1,8 @@
 """Lower conversions between numeric types, for scalars and vectors. Conversions never trap.
 
-bf16 and 8-bit floats are represented as integers of their width. Narrowing rounds to nearest, ties to even,
-like ml_dtypes: float8 e4m3fn overflows to NaN, e5m2 to infinity. Narrowing from fp64 first rounds to odd in
+bf16 and 8-bit floats are represented as integers of their width. Narrowing rounds to nearest, ties to even;
+8-bit floats saturate: larger values and infinities become the largest finite value, as in `cvt.rn.satfinite`
+of PTX, Triton's conversion on every GPU. Narrowing from fp64 first rounds to odd in
 fp32, which avoids double rounding (Boldo and Melquiond, 2005).
 """
 
@@ -36,15 +37,13 @@ class _Small:
 
     mantissa: int
     bias: int
-    overflow: int
-    """Code of finite values that overflow."""
     largest: int
+    """Code of the largest finite value."""
     nan: int
-    infinity: int
 
 
-_E4M3 = _Small(3, 7, 0x7F, 0x7E, 0x7F, 0x7F)
-_E5M2 = _Small(2, 15, 0x7C, 0x7B, 0x7E, 0x7C)
+_E4M3 = _Small(3, 7, 0x7E, 0x7F)
+_E5M2 = _Small(2, 15, 0x7B, 0x7E)
 
 
 def is_narrow(kind: Attribute) -> bool:
@@ -149,10 +148,8 @@ def _to_small(b: Builder, value: Value, bits: Value, f: _Small) -> Value:
     subnormal = b.sub(b.bitcast(summed, bits.type), c(magic))
     is_small = b.icmp_unsigned("<", magnitude, c((128 - f.bias) << 23))
     code = b.select(is_small, subnormal, normal)
-    code = b.select(b.icmp_signed(">", code, c(f.largest)), c(f.overflow), code)
-    special = b.icmp_unsigned(">=", magnitude, c(0x7F800000))
-    is_nan = b.icmp_unsigned(">", magnitude, c(0x7F800000))
-    code = b.select(special, b.select(is_nan, c(f.nan), c(f.infinity)), code)
+    code = b.select(b.icmp_signed(">", code, c(f.largest)), c(f.largest), code)
+    code = b.select(b.icmp_unsigned(">", magnitude, c(0x7F800000)), c(f.nan), code)
     return b.trunc(b.or_(code, sign), like(bits.type, I8))
 
 
@@ -194,10 +191,6 @@ def float_cast_towards_zero(
     original = value if not is_narrow(source) else to_f32(b, value, source)
     size = ctx.intrinsic(b, "fabs", original)
     exceeds = b.fcmp_ordered(">", ctx.intrinsic(b, "fabs", wide), size)
-    if isinstance(scalar_kind(result), Float8E4M3FNType):
-        # e4m3fn overflows to NaN, whose code is one above that of the largest finite value
-        finite = b.fcmp_ordered("<", size, constant(size.type, float("inf")))
-        exceeds = b.or_(exceeds, b.and_(finite, b.fcmp_unordered("uno", wide, wide)))
     register = near.type
     width = {"half": 16, "float": 32}.get(str(llvm_type(scalar_kind(result))), 0)
     bits_type = like(register, ir.IntType(width)) if width else register
