@@ -43,7 +43,7 @@ def function_of(program):
     name = f"<memory program {hash(program.source) & 0xFFFFFFFF:08x}>"
     lines = program.source.splitlines(keepends=True)
     linecache.cache[name] = (len(program.source), None, lines, name)
-    scope = {"tl": tl, "__name__": "memory_program"}
+    scope = {"tl": tl, "jit": tw.jit, "__name__": "memory_program"}
     exec(compile(program.source, name, "exec"), scope)
     return scope["kernel"]
 
