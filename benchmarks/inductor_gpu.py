@@ -96,6 +96,8 @@ class Subject:
 
     def time_of_kernels(self) -> float:
         """Seconds that the kernels of a call take on the GPU: the least of ten calls."""
+        if self.device != "cuda":
+            return math.nan
         profiler, best = self.torch.profiler, math.inf
         for _ in range(10):
             with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
