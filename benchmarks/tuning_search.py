@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def write_table(
         entries = json.loads(path.read_text(encoding="utf-8"))["entries"]
     for key, result in results.items():
         entries[key] = {
-            "config": asdict(result.best),
+            "config": result.best.text,
             "milliseconds": round(result.milliseconds(result.best), 6),
             "model": result.model.text,
             "model_milliseconds": round(result.milliseconds(result.model), 6),

@@ -36,7 +36,7 @@ def test_text_tells_all(config: MatmulConfig) -> None:
 
 
 def test_every_word() -> None:
-    text = "1x64x8 g1 w4 s3 k2 j8 persistent multicast threads turned vector"
+    text = "1x64x8 g1 w4 s3 k2 j8 persistent multicast no-tma no-rs gemv"
     assert MatmulConfig.from_text(text) == MatmulConfig(
         1, 64, 8, 1, 4, 3, 2, persistent=True, use_tma=False, wgmma_rs=False, form="gemv",
         rows_per_load=8, tma_multicast=True,

@@ -1,5 +1,6 @@
 """The search around the model's choice and the tables of what it found, with invented times."""
 
+import json
 import math
 
 import pytest
@@ -44,6 +45,14 @@ def test_the_best_is_measured_twice():
     assert configs[2] in asked[1] and configs[0] in asked[1] and len(asked[1]) <= 5
     with pytest.raises(LaunchError, match="none of the configurations"):
         tuning_search.tune(configs, lambda given: [math.inf] * len(given))
+
+
+def test_measured_tables_are_read():
+    tables = list(tuning._FOLDER.glob("*.json"))
+    entries = [e for t in tables for e in json.loads(t.read_text())["entries"].values()]
+    assert entries
+    for text in (entry[name] for entry in entries for name in ("config", "model")):
+        assert MatmulConfig.from_text(text).text == text
 
 
 def test_tables(tmp_path, monkeypatch):

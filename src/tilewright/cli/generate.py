@@ -19,7 +19,6 @@ from tilewright.cli.stages import trace
 from tilewright.errors import LaunchError
 from tilewright.generator.choice import explain
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.deprecated import CONFIG_FIELDS
 from tilewright.runtime.export.matmul import export_matmul
 from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul.described import Described, from_mlir, signature_of
@@ -142,8 +141,7 @@ def _options(text: str) -> dict[str, Any]:
     """`block_m=128,persistent=true,form=listing1` as fields of `MatmulConfig`."""
     kinds = {f.name: type(f.default) for f in fields(MatmulConfig) if f.name != "prepack"}
     found: dict[str, Any] = {}
-    for given, value in _pairs(text):
-        name = CONFIG_FIELDS.get(given, given)
+    for name, value in _pairs(text):
         kind = kinds.get(name)
         if kind is None:
             raise LaunchError(

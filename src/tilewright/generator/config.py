@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.dtypes import ALL_SCALARS
 from tilewright.errors import LaunchError
-from tilewright.generator.deprecated import CONFIG_FIELDS, accepts, current
 
 FORMS = ("tiled", "listing1", "gemv")
 #: words of `MatmulConfig.text`
@@ -24,8 +23,6 @@ _FLAGS = {
     "multicast-a": {"tma_multicast": True, "multicast_operand": "a"},
     "no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False}, "swap": {"swap_operands": True},
 }  # fmt: skip
-#: deprecated words, which stored texts have
-_OLD_WORDS = {"pairs": "multicast", "threads": "no-tma", "turned": "no-rs", "vector": "gemv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,6 @@ class Panels:
         return f"p{self.columns}{rows}" + (f" {self.element}" if self.element else "")
 
 
-@accepts(CONFIG_FIELDS)
 @dataclass(frozen=True, slots=True)
 class MatmulConfig:
     """Tiles and options of one generated program.
@@ -154,7 +150,6 @@ class MatmulConfig:
 
     def with_(self, **changes: Any) -> MatmulConfig:
         """A copy with some fields changed (`tma_multicast` goes with persistent programs)."""
-        changes = current(changes, CONFIG_FIELDS)
         if changes.get("persistent") is False:
             changes.setdefault("tma_multicast", False)
         return replace(self, **changes)
@@ -211,7 +206,6 @@ class MatmulConfig:
                 f"MatmulConfig: {text!r} does not begin with a tile such as 128x256x64"
             )
         for i, word in enumerate(words):
-            word = _OLD_WORDS.get(word, word)
             if word in _FLAGS:
                 given |= _FLAGS[word]
             elif word in FORMS:
@@ -228,13 +222,3 @@ class MatmulConfig:
                 raise LaunchError(f"MatmulConfig: unknown word {word!r} in {text!r}")
         block_m, block_n, block_k = map(int, sizes)
         return MatmulConfig(block_m, block_n, block_k, **given)
-
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> MatmulConfig:
-        """A configuration from stored data. Raises LaunchError for fields that do not exist."""
-        data = current(data, CONFIG_FIELDS, warn=False)
-        known = {item.name for item in fields(MatmulConfig)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise LaunchError(f"MatmulConfig has no field {', '.join(unknown)}")
-        return MatmulConfig(**data)

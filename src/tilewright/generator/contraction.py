@@ -15,7 +15,6 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError
-from tilewright.generator.deprecated import CONTRACTION_FIELDS, accepts
 
 ROW, COLUMN, GENERAL = "row", "column", "general"
 ORDERS = (ROW, COLUMN, GENERAL)
@@ -125,7 +124,6 @@ class Step:
         return self.kind in WITH_NUMBER
 
 
-@accepts(CONTRACTION_FIELDS)
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """See the module docstring.

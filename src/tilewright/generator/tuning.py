@@ -33,7 +33,7 @@ def found(work: Workload, orders: str, target: TargetInfo) -> MatmulConfig | Non
     """
     table = _table(target.name, target.cores)
     entry = table.get(key_of(work, orders)) or table.get(key_of(_same_width_type(work), orders))
-    return None if entry is None else MatmulConfig.from_dict(entry["config"])
+    return None if entry is None else MatmulConfig.from_text(entry["config"])
 
 
 def _same_width_type(work: Workload) -> Workload:
