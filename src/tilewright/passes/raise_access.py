@@ -69,7 +69,6 @@ from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Entries, Form, Wrapped
-from tilewright.passes.analysis.masked_lanes import are_unobserved
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,
@@ -80,6 +79,7 @@ from tilewright.passes.analysis.masks import (
 )
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed, root_cause
+from tilewright.passes.analysis.unobserved_lanes import are_unobserved
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 

@@ -10,7 +10,7 @@ from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import tile
 from tilewright.frontend import build
-from tilewright.passes.gpu.analysis.unobserved_lanes import (
+from tilewright.passes.analysis.unobserved_lanes import (
     first_operations,
     inactive_lanes_unobserved,
 )

@@ -30,6 +30,7 @@ from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.unobserved_lanes import inactive_lanes_unobserved
 from tilewright.passes.gpu.analysis.accesses import (
     CHECKED,
     EQUAL,
@@ -40,7 +41,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
     vector_of,
 )
-from tilewright.passes.gpu.analysis.unobserved_lanes import inactive_lanes_unobserved
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
