@@ -18,7 +18,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import tile
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
-from tilewright.passes.analysis.regions import NO_UNROLL
+from tilewright.passes.analysis.edit import NO_UNROLL
 from tilewright.passes.manager import run_pipeline
 
 WIDTH, STATES, STEPS = 32, 8, (0, 1, 3, 4, 11)

@@ -49,18 +49,19 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import WRAPS, PtrType, element_of, shape_of
-from tilewright.passes.analysis.edit import end_of, rebuild
-from tilewright.passes.analysis.effects import defined_inside, erase_dead
-from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.projection import Projector
-from tilewright.passes.analysis.regions import (
+from tilewright.passes.analysis.edit import (
     drop_block_args,
+    end_of,
     kept_results,
     post_order,
+    rebuild,
     rebuild_for,
     replace,
     without,
 )
+from tilewright.passes.analysis.effects import defined_inside, erase_dead
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.projection import Projector
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 

@@ -28,8 +28,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAtt
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import erase, replace_op
-from tilewright.passes.analysis.regions import replace
+from tilewright.passes.analysis.edit import erase, replace, replace_op
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
 

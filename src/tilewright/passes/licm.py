@@ -29,8 +29,8 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tilewright.passes.analysis.edit import post_order
 from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
-from tilewright.passes.analysis.regions import post_order
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 

@@ -48,10 +48,10 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
 from xdsl.ir import SSAValue
 
 from tilewright.ir.types import defining_op
+from tilewright.passes.analysis.edit import post_order, replace
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
-from tilewright.passes.analysis.regions import post_order, replace
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo

@@ -66,7 +66,15 @@ from tilewright.passes.analysis.aliasing import (
     same_addresses,
     same_scalar,
 )
-from tilewright.passes.analysis.edit import branch, end_of, erase, insert_before
+from tilewright.passes.analysis.edit import (
+    branch,
+    end_of,
+    erase,
+    insert_before,
+    post_order,
+    rebuild_for,
+    replace,
+)
 from tilewright.passes.analysis.effects import (
     defined_inside,
     is_pure,
@@ -74,7 +82,6 @@ from tilewright.passes.analysis.effects import (
     is_terminator,
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.regions import post_order, rebuild_for, replace
 from tilewright.passes.base import Pass, functions_of
 from tilewright.targets import TargetInfo
 

@@ -53,11 +53,10 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import backward_slice, block_of, replace_op
+from tilewright.passes.analysis.edit import backward_slice, block_of, post_order, replace_op
 from tilewright.passes.analysis.effects import defined_inside, erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX
-from tilewright.passes.analysis.regions import post_order
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.folding.control import inline
 from tilewright.targets import TargetInfo

@@ -14,7 +14,7 @@ from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.dialects import tile
 from tilewright.errors import PassError
-from tilewright.passes.analysis.regions import NO_UNROLL
+from tilewright.passes.analysis.edit import NO_UNROLL
 from tilewright.targets import TargetInfo
 
 

@@ -30,7 +30,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import PtrType, element_of, shape_of
 from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise
-from tilewright.passes.analysis.clamps import clamped_form
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import (
@@ -44,6 +43,7 @@ from tilewright.passes.analysis.forms import (
     Wrapped,
     tidy,
 )
+from tilewright.passes.analysis.masks import clamped_form
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, unit_reshape
 from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque

@@ -26,10 +26,16 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, position_of, rebuild, start_of
+from tilewright.passes.analysis.edit import (
+    end_of,
+    insert_before,
+    position_of,
+    rebuild,
+    start_of,
+    without,
+)
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.regions import without
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,

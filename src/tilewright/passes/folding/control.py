@@ -6,16 +6,17 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, rebuild
-from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.regions import (
+from tilewright.passes.analysis.edit import (
+    end_of,
     kept_results,
+    rebuild,
     remove_carried,
     replace,
     unused_carried,
     without,
 )
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 
 
 def simplify_control(op: Operation, known: Facts) -> bool:

@@ -34,11 +34,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import backward_slice, end_of, replace_op
+from tilewright.passes.analysis.disjoint_accesses import are_disjoint
+from tilewright.passes.analysis.edit import NO_UNROLL, backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.ranges import are_disjoint
-from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of

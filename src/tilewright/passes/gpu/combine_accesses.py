@@ -37,7 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.disjoint_rows import is_strided, offset_of, root_of
+from tilewright.passes.analysis.disjoint_accesses import is_strided, offset_of, root_of
 from tilewright.passes.analysis.edit import erase, replace_op
 from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter

@@ -32,9 +32,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
+from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo

@@ -32,11 +32,10 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import in_range
 from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.ir.types import width_of
-from tilewright.passes.analysis.edit import end_of, replace_op
+from tilewright.passes.analysis.edit import NO_UNROLL, end_of, replace, replace_op
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element

@@ -55,9 +55,9 @@ from xdsl.ir import Block, Operation
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.aliasing import base_argument
+from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import end_of, start_of
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.batch_loads import is_simple

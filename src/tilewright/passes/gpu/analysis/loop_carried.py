@@ -13,11 +13,17 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 from tilewright.ir.walk import ancestors
-from tilewright.passes.analysis.edit import block_of, end_of, rebuild, replace_op, start_of
+from tilewright.passes.analysis.edit import (
+    block_of,
+    end_of,
+    rebuild,
+    remove_carried,
+    replace_op,
+    start_of,
+)
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts.operations import advanced_by
-from tilewright.passes.analysis.regions import remove_carried
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
 _Op = TypeVar("_Op", bound=Operation)

@@ -13,10 +13,10 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
+from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)

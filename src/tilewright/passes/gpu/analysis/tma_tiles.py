@@ -37,9 +37,15 @@ from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
-from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Plane, Rules, divide_offset
+from tilewright.passes.gpu.analysis.tma_coordinates import (
+    Axis,
+    Plane,
+    Rules,
+    Window,
+    divide_offset,
+    windows_of,
+)
 from tilewright.passes.gpu.analysis.tma_origins import HOST, Origin
-from tilewright.passes.gpu.analysis.tma_windows import Window, windows_of
 
 _PART = 30
 """Bits of the coordinates along x within a part of a line."""

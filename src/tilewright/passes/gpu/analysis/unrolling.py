@@ -8,9 +8,8 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.passes.analysis.edit import Mapping, end_of, replace_op
+from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, end_of, replace_op
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.regions import NO_UNROLL
 
 
 def unroll_by(loop: scf.ForOp, count: int) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
