@@ -6,8 +6,7 @@ import pytest
 from tests.random.programs import generate
 
 from tilewright.frontend import build
-from tilewright.ir.text import parse_ir, print_ir
-from tilewright.ir.transport import module_from_bytes, module_to_bytes
+from tilewright.ir.text import module_from_bytes, module_to_bytes, parse_ir, print_ir
 from tilewright.language.kernel_function import KernelFunction
 
 pytestmark = pytest.mark.sampled(3)

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from tilewright.layouts import Layout, parse_layout
-from tilewright.layouts.bank_order import conflict_free_orders
-from tilewright.layouts.shared import wavefronts
+from tilewright.layouts.shared import conflict_free_orders, wavefronts
 
 
 def random_layout(chance: random.Random, bits: int, warps: int) -> Layout:

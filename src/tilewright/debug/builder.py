@@ -15,7 +15,7 @@ from tilewright import dtypes
 from tilewright.debug.context import EagerContext
 from tilewright.interpreter import registry
 from tilewright.interpreter.memory import Checks
-from tilewright.interpreter.numeric_checks import WrappedOffsets
+from tilewright.interpreter.offsets import WrappedOffsets
 from tilewright.interpreter.reductions import FollowedLanes, along_axis
 from tilewright.interpreter.undefined import Performed
 

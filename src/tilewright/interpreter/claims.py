@@ -20,7 +20,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import Entry
 from tilewright.errors import ClaimError
 from tilewright.interpreter.pointers import Allocation, PointerValue
-from tilewright.interpreter.warp_races import WarpRaces
+from tilewright.interpreter.races import WarpRaces
 from tilewright.ir.location import location_of
 
 if TYPE_CHECKING:

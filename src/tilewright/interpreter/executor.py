@@ -24,13 +24,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.irdl import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
-from tilewright.interpreter import async_tma_stores, prefetches, producer_warp, registry, scratch
+from tilewright.interpreter import async_tma_stores, prefetches, producer_warp, registry, vectors
 from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
-from tilewright.interpreter.numeric_checks import divided, wrapped
-from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic
+from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic, divided, wrapped
 from tilewright.interpreter.reductions import FollowedLanes, along_axis
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
@@ -370,7 +369,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.ArgumentOp: _argument_slot,
     tile.PrintOp: _print,
     tile.ClaimOp: lambda run, op: run.claims.claim(op),
-    **scratch.HANDLERS,
+    **vectors.HANDLERS,
     **SHARED_HANDLERS,
     **async_tma_stores.HANDLERS,
     **producer_warp.HANDLERS,

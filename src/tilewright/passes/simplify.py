@@ -54,7 +54,7 @@ from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.folding import arithmetic, hints, shapes
-from tilewright.passes.folding.constants import fold
+from tilewright.passes.folding.arithmetic import fold
 from tilewright.passes.folding.control import simplify_control
 from tilewright.targets import TargetInfo
 

@@ -23,7 +23,7 @@ from tilewright.runtime.workers import receive, send
 
 _IDLE_SECONDS = 30.0
 _NEEDED = (
-    "tilewright.ir.transport",
+    "tilewright.ir.text",
     "tilewright.backends.cpu.backend",
     "tilewright.backends.nvidia.backend",
 )
@@ -57,7 +57,7 @@ def _answer(settings: dict[str, str], data: bytes, options: Any, machine: Any) -
 
     For failures other than errors in the kernel both are None; the parent process reproduces them.
     """
-    from tilewright.ir.transport import module_from_bytes
+    from tilewright.ir.text import module_from_bytes
 
     config.adopt(settings)
     try:

@@ -2,7 +2,7 @@
 
 The GIL serializes compilation in threads. Inside `side_by_side(jobs, cores)`, compilations of several
 threads are sent to worker processes. The front end runs in this process, which has the kernel's source. A worker
-receives tile IR (`ir.transport`), options, the target and environment settings, and returns
+receives tile IR (`ir.text`), options, the target and environment settings, and returns
 the artifact or the error. Until workers have started, and if none can be, kernels are compiled in this process.
 
 A worker is a new Python process (`compile_worker`), not a fork: forking is unsafe with threads or a CUDA context.
@@ -128,7 +128,7 @@ class Workers:
         if worker is not None:
             try:
                 # xDSL, which the process has imported by now without reading formats (ir.formats)
-                from tilewright.ir.transport import module_to_bytes
+                from tilewright.ir.text import module_to_bytes
 
                 artifact = worker.compile(module_to_bytes(module), options, machine)
             except WorkerGone:

@@ -36,8 +36,14 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
-from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
-from tilewright.passes.cpu.dot_shapes import MicroTile, tile_of_width
+from tilewright.passes.cpu.dot_plan import (
+    GROUP,
+    BufferLayout,
+    DotPlan,
+    MicroTile,
+    is_fused,
+    tile_of_width,
+)
 from tilewright.targets import TargetInfo
 
 Digits = list[tuple[int, int]]

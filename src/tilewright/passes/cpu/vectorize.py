@@ -48,10 +48,10 @@ from tilewright.passes.cpu.nest.dead_lanes import (
     keeps_all_lanes,
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
+from tilewright.passes.cpu.nest.reductions import emit_histogram
 from tilewright.passes.cpu.nest.streaming import streaming_stores
 from tilewright.passes.cpu.nest.values import Body, Facts
 from tilewright.targets import TargetInfo

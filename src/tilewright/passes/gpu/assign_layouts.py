@@ -53,7 +53,7 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
 )
 from tilewright.passes.gpu.analysis.gathers import is_scatter
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.scan_layouts import scan_layout
+from tilewright.passes.gpu.analysis.shape_layouts import scan_layout
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 

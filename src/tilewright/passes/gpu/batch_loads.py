@@ -35,7 +35,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
-from tilewright.passes.analysis.edit import NO_UNROLL, backward_slice, end_of, replace_op
+from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass, functions_of
@@ -53,8 +53,6 @@ _TOO_MANY_INSTRUCTIONS = 2048
 """Instructions of a thread in a batch, about: more do not stay in the instruction cache."""
 _TOO_MANY_OPS = 160
 """Operations of a batch: longer bodies keep loads in flight by themselves, and take long to compile."""
-
-Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import in_range
 from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.ir.types import width_of
-from tilewright.passes.analysis.edit import NO_UNROLL, end_of, replace, replace_op
+from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, end_of, replace, replace_op
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
@@ -46,8 +46,6 @@ _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 _AT_MOST = 48
 """Instructions for each test in a loop that is worth having twice."""
-
-Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.types import call
-from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan
-from tilewright.passes.cpu.dot_shapes import MicroTile
+from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan, MicroTile
 from tilewright.targets import TargetInfo
 
 _I16 = ir.IntType(16)

@@ -35,10 +35,9 @@ from tilewright.backends.nvidia.lower.scratch_tiles import (
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.bank_order import conflict_free_orders
+from tilewright.layouts.fragments import exchanges_in_quads
 from tilewright.layouts.layout import Vector
-from tilewright.layouts.quads import exchanges_in_quads
-from tilewright.layouts.shared import wavefronts
+from tilewright.layouts.shared import conflict_free_orders, wavefronts
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.quads import words_of
+from tilewright.layouts.fragments import words_of
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tilewright.backends.nvidia.lower.partial_reductions import (
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.backends.nvidia.lower.wgmma import accumulator_registers
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.quads import words_of
+from tilewright.layouts.fragments import words_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value, call
 from tilewright.layouts import Layout
-from tilewright.layouts.quads import WANTED, blocks_of, exchanged_words
+from tilewright.layouts.fragments import WANTED, blocks_of, exchanged_words
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen

@@ -9,7 +9,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
-from tilewright.passes.cpu.analysis.lanes import crosses_lanes
+from tilewright.passes.cpu.analysis.hazards import crosses_lanes
 
 
 def coalesce(block: Block, table: SlotTable) -> None:

@@ -19,9 +19,9 @@ from tilewright.passes.cpu.analysis.hazards import (
     SAME,
     UNKNOWN,
     accesses_within,
+    moved_loads,
     relation,
 )
-from tilewright.passes.cpu.analysis.lanes import moved_loads
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 
 View = tile.LoadViewOp | tile.StoreViewOp

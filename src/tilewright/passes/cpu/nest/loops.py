@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
@@ -19,7 +19,6 @@ from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.pressure import registers_per_value
 from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_block_size
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
@@ -418,3 +417,46 @@ def is_shape_change(op: Operation) -> bool:
 
 
 __all__ = ["LOADS", "Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]
+
+
+_MATH_TEMPORARIES = 3
+"""Values that are live inside a polynomial besides its argument."""
+_MATH_CONSTANTS = 9
+"""Registers that hold coefficients around a loop with a polynomial in it."""
+
+
+def registers_per_value(group: cpu.FusionGroupOp, available: int) -> int:
+    """4, 2 or 1: the most registers a value may take without spilling."""
+    block = group.body.block
+    uses_math = any(op.name.startswith("math.") for op in block.walk())
+    live = _most_live(block) + sum(len(op.inputs) for op in block.ops if isinstance(op, AXIS_OPS))
+    room = available - (_MATH_CONSTANTS if uses_math else 2)
+    for registers in (4, 2):
+        if live * registers <= room:
+            return registers
+    return 1 if available < 32 else 2
+
+
+def _most_live(block: Block) -> int:
+    """The largest number of tile values that are live at one operation, nested blocks included."""
+    ops = list(block.ops)
+    last_use: dict[SSAValue, int] = {}
+    for i, op in enumerate(ops):
+        for nested in op.walk():
+            for operand in nested.operands:
+                last_use[operand] = i
+    live = {a for a in block.args if tile.is_tile(a)}
+    most = len(live)
+    for i, op in enumerate(ops):
+        inside = max((_most_live(b) for r in op.regions for b in r.blocks), default=0)
+        if isinstance(op, AXIS_OPS):
+            inside = 0
+        extra = _MATH_TEMPORARIES if op.name.startswith("math.") else 0
+        live |= {r for r in op.results if _in_registers(r, op)}
+        most = max(most, len(live) + inside + extra)
+        live = {v for v in live if last_use.get(v, -1) > i or v.owner is block}
+    return most
+
+
+def _in_registers(value: SSAValue, op: Operation) -> bool:
+    return tile.is_tile(value) and not is_virtual(op)

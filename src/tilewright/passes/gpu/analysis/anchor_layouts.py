@@ -36,17 +36,20 @@ from tilewright.passes.gpu.analysis.accesses import (
     run_length,
 )
 from tilewright.passes.gpu.analysis.accumulator_factors import AccumulatorFactors
-from tilewright.passes.gpu.analysis.common_runs import CommonRuns
-from tilewright.passes.gpu.analysis.elementwise_values import (
+from tilewright.passes.gpu.analysis.common_runs import (
+    CommonRuns,
     operands_of,
     results_of,
     users_of,
 )
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.result_reductions import reduces_across_warps
-from tilewright.passes.gpu.analysis.scan_layouts import scan_layout
-from tilewright.passes.gpu.analysis.split_layouts import joined, split_source
+from tilewright.passes.gpu.analysis.shape_layouts import (
+    joined,
+    reduces_across_warps,
+    scan_layout,
+    split_source,
+)
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
 REMAPS = frozenset(

@@ -9,9 +9,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, innermost_loop
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim, run_length
-from tilewright.passes.gpu.analysis.elementwise_values import operands_of, results_of
 
 _NARROWEST_LOAD = 4
 """Bytes that a thread loads at least where it loads fewer because of a store."""
@@ -94,3 +94,36 @@ def _stores_of(value: SSAValue) -> Iterator[tile.StoreViewOp]:
         for use in made.uses:
             if isinstance(use.operation, tile.StoreViewOp) and use.operation.value is made:
                 yield use.operation
+
+
+def _is_elementwise(op: Operation) -> bool:
+    return is_pure_elementwise(op) or isinstance(op, tile.InlineAsmOp)
+
+
+def operands_of(value: SSAValue) -> list[SSAValue]:
+    """The operands of the shape of `value` that an elementwise operation makes it of."""
+    owner = value.owner
+    found = owner.operands if isinstance(owner, Operation) and _is_elementwise(owner) else ()
+    return [v for v in found if tile.shape_of(v) == tile.shape_of(value)]
+
+
+def results_of(value: SSAValue) -> list[SSAValue]:
+    """The results of the shape of `value` that elementwise operations make of it."""
+    users = [use.operation for use in value.uses if _is_elementwise(use.operation)]
+    made = [result for user in users for result in user.results]
+    return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
+
+
+def users_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
+    """The operations that use `value`, what elementwise operations make of it, or what branches and loops yield of
+    that; and which of these values they use."""
+    for made in closure([value], _results_and_yields):
+        for use in made.uses:
+            yield use.operation, made
+
+
+def _results_and_yields(value: SSAValue) -> list[SSAValue]:
+    yields = [use for use in value.uses if isinstance(use.operation, scf.YieldOp)]
+    around = [(use.operation.parent_op(), use.index) for use in yields]
+    ends = [op.results[i] for op, i in around if isinstance(op, scf.ForOp | scf.IfOp)]
+    return results_of(value) + ends

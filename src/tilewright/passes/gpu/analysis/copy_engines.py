@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import branch, insert_before, start_of
+from tilewright.passes.analysis.edit import Mapping, branch, insert_before, start_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -24,8 +24,6 @@ from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.tma_order import fence_condition, match_on_device
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
-
-Mapping = dict[SSAValue, SSAValue]
 
 TMA = "TMA tile"
 """Name of this form of a copy in remarks."""

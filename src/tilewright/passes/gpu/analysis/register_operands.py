@@ -16,8 +16,7 @@ from tilewright.ir.types import defining_op
 from tilewright.ir.walk import closure
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
-from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
-from tilewright.layouts.quads import exchanges_in_quads
+from tilewright.layouts.fragments import exchanges_in_quads, parse_wgmma, wgmma_a_layout
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users

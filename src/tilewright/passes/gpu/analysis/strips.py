@@ -14,14 +14,13 @@ from tilewright.dialects import tile
 from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
-from tilewright.passes.analysis.edit import end_of, with_operands
+from tilewright.passes.analysis.edit import Mapping, end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
-Mapping = dict[SSAValue, SSAValue]
 
 KEPT = "gpu.cache_in_shared"
 """Attribute of a strip's load: index of the original load; the strip's index as offset and factor of the
