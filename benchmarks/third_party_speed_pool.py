@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.compare.process import WorkerProcess
+from tilewright.compare.session import WorkerProcess
 from tilewright.compare.worker import Job
 
 GOOD = ("agrees", "nondeterministic")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tilewright.testing import Benchmark, Mark, perf_report
-from tilewright.testing.result_table import ResultTable
+from tilewright.testing.perf_report import ResultTable
 
 
 def make(**changes):

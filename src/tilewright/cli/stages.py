@@ -147,8 +147,8 @@ def _passes(target: TargetInfo) -> tuple[Pass, ...]:
 
 
 def _launch_facts(module: Any) -> tuple[tuple[Argument, ...], float]:
-    from tilewright.backends.arguments import launch_arguments
-    from tilewright.backends.cpu.cost import program_cost
+    from tilewright.backends.cpu.backend import program_cost
+    from tilewright.backends.lowering import launch_arguments
 
     return launch_arguments(module), program_cost(module)
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from tilewright.compare.process import WorkerProcess
+from tilewright import config
 from tilewright.compare.worker import Job
 from tilewright.errors import LaunchError
 
@@ -110,3 +117,159 @@ class _Session:
                 found.failure = found.failure or ("" if ended in ("done", "lost") else ended)
                 return found
             job = replace(job, skipped=(*job.skipped, *worker.rows))
+
+
+_POLL_SECONDS = 0.05
+_LOG_LINES = 12
+
+
+class Process(Protocol):
+    """The part of `subprocess.Popen` in use."""
+
+    pid: int
+    returncode: int | None
+    stdin: Any
+
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+    def kill(self) -> None: ...
+
+
+def start_process(job: Path, log: Path) -> Process:
+    """Start a worker."""
+    environment = config.environment_of_child(MPLBACKEND="Agg")  # plots open no windows
+    if not _has_gpu():
+        environment["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tilewright.compare.worker", str(job)],
+            stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, env=environment,
+        )  # fmt: skip
+
+
+class WorkerProcess:
+    """A worker process and its events so far.
+
+    Args:
+        start: starts a process for a job file, with a file for the program's output.
+    """
+
+    def __init__(
+        self, folder: Path, job: Job, start: Callable[[Path, Path], Process] = start_process
+    ) -> None:
+        self.job, self.rows = job, dict[str, dict[str, Any]]()
+        self.gpu = self.failure = self.started = ""
+        self.state = "running"
+        """`recorded`, `ready` (holds before timing), `done`, `lost` (a kernel broke the GPU's context)."""
+        self.mark = time.monotonic()
+        """The time of the last event."""
+        self._known: dict[str, dict[str, Any]] = {}
+        self._events, self._log = Path(job.events), folder / "log"
+        self._events.write_text("", encoding="utf-8")
+        job.save(folder / "job.json")
+        self._position = 0
+        self.process = start(folder / "job.json", self._log)
+        if not job.hold:
+            self.process.stdin.close()
+
+    def poll(self) -> bool:
+        """Take in new events. Returns whether the process is alive."""
+        alive = self.process.poll() is None
+        self._read()
+        return alive
+
+    def wait(self, program_seconds: float, kernel_seconds: float) -> str:
+        """Wait for the end: `done`, `lost`, or why it was ended."""
+        while self.poll():
+            limit = kernel_seconds if self.started else program_seconds
+            if time.monotonic() - self.mark > limit:
+                return self.end(f"no result within {limit:g} s")
+            time.sleep(_POLL_SECONDS)
+        return self.ended()
+
+    def ended(self) -> str:
+        """`done`, `lost`, or how a process that is not alive has ended."""
+        if self.state in ("done", "lost"):
+            return self.state
+        return self._blame("fault", f"the process ended with status {self.process.returncode}")
+
+    def end(self, reason: str) -> str:
+        """Terminate the process; report `reason` in the row of the kernel being replayed."""
+        self.process.kill()
+        self.process.wait()
+        self._read()
+        return self._blame("time limit", reason)
+
+    def go(self, seconds: float) -> None:
+        """Let a worker that holds time its kernels."""
+        self.state = "timing"
+        with contextlib.suppress(BrokenPipeError):  # the process has exited; `poll` reports it
+            self.process.stdin.write(f"{seconds:.2f}\n".encode())
+            self.process.stdin.flush()
+        self.mark = time.monotonic()
+
+    def pause(self) -> None:
+        """Stop the process where it is."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on; the pause does not count as its time."""
+        self._send(signal.SIGCONT)
+        self.mark = time.monotonic()
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def log(self) -> str:
+        """The last lines of the program's output."""
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.rstrip().splitlines()[-_LOG_LINES:])
+
+    def _blame(self, status: str, reason: str) -> str:
+        """Add a row for the kernel being replayed."""
+        if self.started:
+            row = self.rows.get(self.started) or self._known[self.started]
+            compiled = row["triton"]["registers"] is not None or row["triton_error"] is not None
+            side = "tilewright" if compiled else "triton"
+            row["status"], row[side]["error"] = status, reason
+            self.rows[self.started] = row
+        return reason
+
+    def _read(self) -> None:
+        """Take in new events."""
+        with self._events.open("rb") as file:
+            file.seek(self._position)
+            text = file.read()
+        complete = text[: text.rfind(b"\n") + 1]
+        self._position += len(complete)
+        for line in complete.splitlines():
+            self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self.mark = time.monotonic()
+        match event["event"]:
+            case "begin":
+                self.gpu = event["gpu"]
+            case "failed":
+                self.failure = event["error"]
+            case "recorded":
+                self._known = {row["kernel"]: row for row in event["kernels"]}
+                self.state = "recorded"
+            case "start":
+                self.started = event["kernel"]
+            case "row":
+                self.rows[event["row"]["kernel"]] = event["row"]
+            case "ready":
+                self.started, self.state = "", "ready"
+            case "done" | "lost":
+                self.state = event["event"]
+            case _:
+                pass
+
+
+def _has_gpu() -> bool:
+    """Whether torch has a GPU."""
+    import torch
+
+    return torch.cuda.is_available()

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.irdl import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
-from tilewright.interpreter import async_tma_stores, prefetches, producer_warp, registry, vectors
+from tilewright.interpreter import accesses, async_tma_stores, producer_warp, registry, vectors
 from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.claims import ClaimChecker, has_claims
@@ -373,7 +373,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     **SHARED_HANDLERS,
     **async_tma_stores.HANDLERS,
     **producer_warp.HANDLERS,
-    **prefetches.HANDLERS,
+    **accesses.HANDLERS,
 }
 
 

@@ -64,11 +64,18 @@ from tilewright.dialects.tile import shape_of
 from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.demanded import DemandedRows
-from tilewright.passes.analysis.distinct_lanes import have_distinct_lanes
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Entries, Form, Wrapped
+from tilewright.passes.analysis.forms import (
+    LANE,
+    Atom,
+    Clamped,
+    Entries,
+    Form,
+    Wrapped,
+    have_distinct_lanes,
+)
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,

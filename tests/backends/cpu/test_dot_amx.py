@@ -15,7 +15,7 @@ from benchmarks.dot_probe import (
 )
 from llvmlite import binding as llvm
 
-from tilewright.backends.cpu.lower.amx import tile_configuration
+from tilewright.backends.cpu.lower.dot_amx import tile_configuration
 from tilewright.backends.cpu.target import request_amx
 from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, plan_dot
 

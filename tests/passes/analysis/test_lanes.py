@@ -6,8 +6,7 @@ import pytest
 
 from tilewright.dialects import tile
 from tilewright.ir.text import parse_ir
-from tilewright.passes.analysis.distinct_lanes import have_distinct_lanes
-from tilewright.passes.analysis.forms import LANE, Form, Wrapped
+from tilewright.passes.analysis.forms import LANE, Form, Wrapped, have_distinct_lanes
 from tilewright.passes.analysis.polynomial import ZERO, Polynomial
 from tilewright.passes.analysis.unobserved_lanes import are_unobserved
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from llvmlite import binding
-from xdsl.dialects import func
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AccessSite, Argument, Artifact, AssertSite, LaunchPlan, Options
 from tilewright.backends.cpu.codegen import emit_module
-from tilewright.backends.cpu.cost import program_cost
 from tilewright.backends.cpu.fault_lines import InstructionPlaces, location_at
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
@@ -20,7 +20,9 @@ from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import internal_errors
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
 from tilewright.targets import TargetInfo
 
@@ -138,3 +140,51 @@ def _access_sites(function: func.FuncOp) -> tuple[AccessSite, ...]:
 
 
 backend = CpuBackend()
+
+
+#: per lane; memory as if in the second-level cache, which small grids are about
+_ACCESS_NS, _STEP_NS, _MATH_NS, _FLOP_NS = 0.03, 0.01, 0.15, 0.005
+_UNKNOWN_TRIPS = 8
+#: a loop that may wait for another thread: too long to keep the GIL, which that thread may need
+_WAIT_NS = 2500.0
+_ACCESSES = (tile.LoadOp, tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+
+
+def program_cost(module: ModuleOp) -> float:
+    """Nanoseconds that one program of a tile IR module takes, within a factor of a few."""
+    return sum(_block(r.block) for op in module.body.block.ops for r in op.regions if r.blocks)
+
+
+def _block(block: Block) -> float:
+    return sum(_op(op) for op in block.ops)
+
+
+def _op(op: Operation) -> float:
+    if isinstance(op, scf.ForOp):
+        first, end, step = (constant_int(v) for v in (op.lb, op.ub, op.step))
+        if first is None or end is None or not step:
+            trips = _UNKNOWN_TRIPS
+        else:
+            trips = max(0, -((first - end) // step))
+        return trips * _block(op.body.block)
+    if isinstance(op, scf.WhileOp):
+        return _WAIT_NS + _UNKNOWN_TRIPS * sum(_block(r.block) for r in op.regions)
+    if op.regions and not isinstance(op, tile.ReduceOp | tile.ScanOp):
+        return max((_block(r.block) for r in op.regions if r.blocks), default=0.0)
+    if isinstance(op, tile.DotOp):
+        m, k = tile.shape_of(op.lhs)[-2:]
+        return m * k * tile.shape_of(op.rhs)[-1] * _FLOP_NS
+    values = [*op.operands, *op.results]
+    lanes = max((_elements(v) for v in values), default=1)
+    if lanes == 1 or is_virtual(op):
+        return 1.0
+    if op.name.startswith(("math.", "arith.div", "arith.rem")):
+        return lanes * _MATH_NS
+    return lanes * (_ACCESS_NS if isinstance(op, _ACCESSES) else _STEP_NS)
+
+
+def _elements(value: SSAValue) -> int:
+    total = 1
+    for extent in tile.shape_of(value):
+        total *= extent
+    return total

@@ -10,9 +10,8 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Attribute
 
-from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options
-from tilewright.backends.lowering import LoweringBackend
+from tilewright.backends.lowering import LoweringBackend, launch_arguments
 from tilewright.backends.nvidia.assemble import Assembler
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.lower.output import ASSERT_TRAPS

@@ -1,7 +1,7 @@
 """Tensors read and written by user kernels in compiled functions.
 
 torch determines the mutated arguments from Triton's IR. This module uses the analysis of tile IR for the launch plan
-(`backends.arguments`): pointers reachable by a store or an atomic are written, all may be read.
+(`backends.lowering`): pointers reachable by a store or an atomic are written, all may be read.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def written_tensors(
         except TilewrightError:
             return None
     try:
-        from tilewright.backends.arguments import launch_arguments
+        from tilewright.backends.lowering import launch_arguments
 
         found = launch_arguments(build_ir(kernel, signature, Options()))
     except TilewrightError:

@@ -205,13 +205,13 @@ _immortal: list[Any] = []
 
 def _host_code() -> str:
     """LLVM IR of the launcher for this machine."""
-    from tilewright.runtime.native import cpu, faults, pool, signals
+    from tilewright.runtime.native import cpu, pool, signals
     from tilewright.runtime.native.compiler import llvm_ir
 
     machine = platform.machine()
     roots = (cpu.tw_launch, cpu.tw_array_address, cpu.tw_spin, pool.tw_pool_start)
     handlers = (
-        signals.tw_on_interrupt, signals.tw_on_urgent, faults.tw_on_fault, signals.tw_thread_ends,
+        signals.tw_on_interrupt, signals.tw_on_urgent, signals.tw_on_fault, signals.tw_thread_ends,
     )  # fmt: skip
     stoppable = supported(machine, platform.system())
     return llvm_ir(

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.lower.dot_fetch import Fetcher
 from tilewright.backends.cpu.lower.dot_interleave import ColumnSums, Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
     BFloatType,
     Builder,
+    Fetcher,
     Value,
     at,
     element_type,

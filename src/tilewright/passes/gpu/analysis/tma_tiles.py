@@ -32,10 +32,9 @@ from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
-from tilewright.passes.analysis.inequalities import Inequalities
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
-from tilewright.passes.analysis.symbolic import Symbolic
+from tilewright.passes.analysis.symbolic import Inequalities, Symbolic
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
 from tilewright.passes.gpu.analysis.tma_coordinates import (
     Axis,
