@@ -34,7 +34,12 @@ def run_program(program: str, arguments: Sequence[str], launched: Callable[[], b
     sys.path.insert(0, str(path.resolve().parent) if is_file else "")
     with _same_values(), _short_benchmarks():
         error = _caught(lambda: _KEPT.append(_run(program, is_file)))
-        if not error and is_file and not launched() and _has_tests(path):
+        if (
+            not error
+            and is_file
+            and not launched()
+            and "def test_" in path.read_text(encoding="utf-8", errors="replace")
+        ):
             error = _caught(lambda: _run_tests(path, arguments))
     return error
 
@@ -54,10 +59,6 @@ def _caught(run: Callable[[], object]) -> str:
         traceback.print_exc()
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def _has_tests(path: Path) -> bool:
-    return "def test_" in path.read_text(encoding="utf-8", errors="replace")
 
 
 def _run_tests(path: Path, arguments: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def print_table(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=not _is_terminal())
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     columns = _shown(found)
     table = Table(title=f"{found.program} on {_machine(found)} (Triton / tilewright)")
     for name in columns:
@@ -66,10 +66,6 @@ def print_table(found: Comparison) -> None:
     if found.failure:
         console.print(_escaped(f"the program: {found.failure}"))
     console.print(_escaped(summary(found)))
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _escaped(text: str) -> str:

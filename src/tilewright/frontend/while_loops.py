@@ -112,14 +112,17 @@ class WhileLoops(Loops):
         self.enter(carried, head)
         with self.builder.block(head):
             condition = self._guarded(test, breaks)
-            at_head = [(c, self._after_test(c)) for c in carried]
+            at_head = [(c, self.fit(c, c.inside, frame.env.get(c.name))) for c in carried]
             self._refuse_walrus(node, before)
         if isinstance(condition, bool) and not condition:
             frame.env, frame.loop = outer_env, outer
             self._only_test(head, at_head)
             return
         if isinstance(condition, bool):
-            self._require_exit(breaks)
+            if not breaks:
+                raise CompilationError(
+                    "this loop never ends: its condition is always true and it has no `break`"
+                )
             with self.builder.block(head):
                 condition = self.builder.constant(1, dtypes.int1)
         self.enter(carried, body)
@@ -160,9 +163,6 @@ class WhileLoops(Loops):
         joined = self.short_circuit(broken.handle, lambda: False, value)
         return joined.handle if isinstance(joined, TensorValue) else joined
 
-    def _after_test(self, c: Carried) -> Any:
-        return self.fit(c, c.inside, self.frame.env.get(c.name))
-
     def _refuse_walrus(self, node: ast.For | ast.While, before: dict[str, Any]) -> None:
         if not isinstance(node, ast.While):
             return
@@ -172,12 +172,6 @@ class WhileLoops(Loops):
                     f"'{n.target.id}' is first set in the condition of a `while`",
                     help=f"give '{n.target.id}' a value before the loop",
                 )
-
-    def _require_exit(self, breaks: bool) -> None:
-        if not breaks:
-            raise CompilationError(
-                "this loop never ends: its condition is always true and it has no `break`"
-            )
 
     def _emit_while(
         self,

@@ -346,7 +346,7 @@ def _reduction(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -
     return moved + rates.second_launch_ns + t.split_k * _PART_NS
 
 
-def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:
+def _macs(work: Workload, rates: GpuRates) -> float:
     """Multiply-adds per cycle and SM."""
     tensor = tensor_macs(rates, work.element)
     if tensor:
@@ -359,7 +359,7 @@ def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:
 def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dict[str, float]:
     """Nanoseconds that 32 bytes of K occupy each unit of an SM."""
     size = SIZES[work.element]
-    multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
+    multiply = t.block_m * t.block_n * (32 / size) / _macs(work, rates)
     if _warp_groups(work, target):
         rows = wgmma_shared_traffic(
             work.element, size, work.mn_major, t.block_m, t.block_n, t.warps

@@ -42,7 +42,7 @@ def array_memory(value: Any) -> ArrayMemory:
     wrapped = getattr(value, "base", None)
     if type(value).__name__ == "TensorWrapper" and wrapped is not None:
         inner = array_memory(wrapped)
-        return _retyped(inner, _element(value.dtype), value)
+        return dataclasses.replace(inner, element=_element(value.dtype), owner=value)
     if isinstance(value, np.ndarray):
         return _numpy(value, value)
     if hasattr(value, "data_ptr"):
@@ -95,10 +95,6 @@ def _element(array_dtype: Any) -> dtype:
             f"arrays of dtype {array_dtype} cannot be passed to a kernel",
             help="convert it: " + ", ".join(t.array_name for t in dtypes.ALL_SCALARS),
         ) from None
-
-
-def _retyped(memory: ArrayMemory, element: dtype, owner: Any) -> ArrayMemory:
-    return dataclasses.replace(memory, element=element, owner=owner)
 
 
 def _numpy(array: np.ndarray, owner: Any) -> ArrayMemory:

@@ -153,7 +153,7 @@ def _form(op: Any) -> tuple[str, str, int] | None:
         case gpu.AsyncCopyOp():
             return "load", f"cp.async of {_bytes(op)} bytes", _stages(op.buffer)
         case gpu.LocalLoadOp():
-            return "load", "shared memory (copied or cached)", 1
+            return "load", _IN_SHARED, 1
         case tile.LoadViewOp():
             return "load", _global_form(op, "ld.global"), 1
         case tile.StoreViewOp():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import add, mul, sub
 from typing import cast
 
 from xdsl.dialects import arith, scf
@@ -149,43 +150,40 @@ class Emitter:
         """`kind` (an `arith` binary integer operation) of two values of one type."""
         return self.make(kind, [lhs, rhs], lhs.type)
 
+    def _folded(
+        self, kind: type[Operation], fold: Callable[[int, int], int], lhs: SSAValue, rhs: SSAValue
+    ) -> SSAValue:
+        """The operation `kind`, or what `fold` gives of two constants."""
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is None or b is None:
+            return self.binary(kind, lhs, rhs)
+        return self.constant(fold(a, b), lhs.type)
+
     def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         a, b = constant_int(lhs), constant_int(rhs)
-        if a is not None and b is not None:
-            return self.constant(a + b, lhs.type)
-        if a == 0:
+        if a == 0 and b is None:
             return rhs
-        return lhs if b == 0 else self.binary(arith.AddiOp, lhs, rhs)
+        return lhs if b == 0 and a is None else self._folded(arith.AddiOp, add, lhs, rhs)
 
     def sub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        a, b = constant_int(lhs), constant_int(rhs)
-        if a is not None and b is not None:
-            return self.constant(a - b, lhs.type)
-        return lhs if b == 0 else self.binary(arith.SubiOp, lhs, rhs)
+        unchanged = constant_int(rhs) == 0 and constant_int(lhs) is None
+        return lhs if unchanged else self._folded(arith.SubiOp, sub, lhs, rhs)
 
     def mul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         a, b = constant_int(lhs), constant_int(rhs)
-        if a is not None and b is not None:
-            return self.constant(a * b, lhs.type)
-        if a == 0 or b == 1:
+        if None in (a, b) and (a == 0 or b == 1):
             return lhs
-        return rhs if a == 1 or b == 0 else self.binary(arith.MuliOp, lhs, rhs)
+        if None in (a, b) and (a == 1 or b == 0):
+            return rhs
+        return self._folded(arith.MuliOp, mul, lhs, rhs)
 
     def minimum(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """The smaller of two signed integers."""
-        if lhs is rhs:
-            return lhs
-        a, b = constant_int(lhs), constant_int(rhs)
-        if a is not None and b is not None:
-            return self.constant(min(a, b), lhs.type)
-        return self.binary(arith.MinSIOp, lhs, rhs)
+        return lhs if lhs is rhs else self._folded(arith.MinSIOp, min, lhs, rhs)
 
     def maximum(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """The larger of two signed integers."""
-        a, b = constant_int(lhs), constant_int(rhs)
-        if a is not None and b is not None:
-            return self.constant(max(a, b), lhs.type)
-        return self.binary(arith.MaxSIOp, lhs, rhs)
+        return self._folded(arith.MaxSIOp, max, lhs, rhs)
 
     def select(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         return self.make(tile.SelectOp, [condition, lhs, rhs], lhs.type)

@@ -225,7 +225,10 @@ def _hint(groups: LaneGroups, op: tile.HintOp, dim: int, size: int) -> Group | N
     promised = _promises(op, dim)
     if promised.get("max_constancy", 0) % size == 0 and "max_constancy" in promised:
         return Group(Kind.EQUAL)
-    run, zeros = promised.get("max_contiguous", 1), _log2_of_factor(promised.get("multiple_of", 1))
+    run, zeros = (
+        promised.get("max_contiguous", 1),
+        trailing_zeros(promised.get("multiple_of", 1), 32),
+    )
     return Group(Kind.COUNTING, zeros) if run % size == 0 and zeros >= _log2(size) else None
 
 
@@ -242,11 +245,6 @@ def _promises(op: tile.HintOp, dim: int) -> dict[str, int]:
         found.setdefault(hint.kind.data, tile.ints(hint.values)[dim])
         value = hint.source
     return found
-
-
-def _log2_of_factor(number: int) -> int:
-    """Exponent of the largest power of two that divides a number."""
-    return trailing_zeros(number, 32)
 
 
 def _comparison(groups: LaneGroups, op: tile.CmpIOp, dim: int, size: int) -> Group | None:

@@ -73,7 +73,7 @@ def _park_in_block(block: Block) -> None:
 
 def _park(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> None:
     store = _only_store(second)
-    if store is None or not _quiet_between(first, second) or _touches_memory(second, store):
+    if store is None or not _quiet_between(first, second) or _loads(second):
         return
     if first.extents != second.extents or not has_distinct_lanes(store):
         return
@@ -99,7 +99,7 @@ def _only_store(group: cpu.FusionGroupOp) -> tile.StoreViewOp | None:
     return store if plain and tile.shape_of(store.value) == group.extents else None
 
 
-def _touches_memory(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
+def _loads(group: cpu.FusionGroupOp) -> bool:
     return any(isinstance(op, LOADS) for op in group.body.block.walk())
 
 

@@ -48,7 +48,7 @@ def to_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: int)
     return value if str(value.type) == str(kind) else gen.builder.zext(value, kind)
 
 
-def from_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: int) -> Value:
+def from_storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
     if isinstance(element, IntegerType) and element.width.data == 1:
         return gen.builder.icmp_unsigned("!=", value, zero_of(value.type))
     return value
@@ -92,7 +92,7 @@ def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
         other = _vector_other(gen, op.other, kind, element)
         args = [pointer, ir.Constant(I32, align), gen.get(op.mask), other]
         value = call(gen.builder, name, kind, *args)
-    gen.set(op.result, from_storage(gen, value, element, lanes))
+    gen.set(op.result, from_storage(gen, value, element))
 
 
 def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
@@ -155,7 +155,7 @@ def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     other = _vector_other(gen, op.other, kind, element)
     args = [pointers, ir.Constant(I32, _size(element)), mask, other]
     value = call(gen.builder, name, kind, *args)
-    gen.set(op.result, from_storage(gen, value, element, lanes))
+    gen.set(op.result, from_storage(gen, value, element))
 
 
 def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
@@ -177,7 +177,7 @@ def lower_scalar_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
 
     def load() -> list[Value]:
         loaded = gen.builder.load(pointer, align=_size(element), typ=storage_type(element))
-        return [from_storage(gen, loaded, element, 1)]
+        return [from_storage(gen, loaded, element)]
 
     live = None if op.mask is None else gen.get(op.mask)
     other = zero_of(llvm_type(element)) if op.other is None else gen.get(op.other)
@@ -222,7 +222,7 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
             old = gen.builder.atomic_rmw(name, pointer, value, _ordering(op.sem.data))
         else:
             old = _cas_loop(gen, pointer, value, kind, element)
-        return [from_storage(gen, old, element, 1)]
+        return [from_storage(gen, old, element)]
 
     live = None if op.mask is None else gen.get(op.mask)
     gen.set(op.result, *conditional(gen.builder, live, update, [zero_of(llvm_type(element))]))
@@ -279,7 +279,7 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
     )  # fmt: skip
     old = b.extract_value(pair, 0)
     if isinstance(register, ir.IntType):
-        gen.set(op.result, from_storage(gen, old, element, 1))
+        gen.set(op.result, from_storage(gen, old, element))
     else:
         gen.set(op.result, b.bitcast(old, register))
 

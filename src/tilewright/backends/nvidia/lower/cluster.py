@@ -54,7 +54,7 @@ def wait_for_start(gen: KernelCodegen) -> None:
     wait(gen, gen.builder)
 
 
-def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Value:
+def shared_of(b: Builder, pointer: Value, rank: Value) -> Value:
     """Map `pointer` into this CTA's shared memory to the same offset in the CTA with rank `rank` (`mapa`)."""
     return call(b, "llvm.nvvm.mapa.shared.cluster", CLUSTER_SHARED, pointer, rank)
 
@@ -65,7 +65,7 @@ def shared_of_first(gen: KernelCodegen) -> Value:
     if gen.blocks == 1:
         return space
     gen.reaches_first_cta, first = True, ir.Constant(I32, 0)
-    return gen.threads.at_start("mapa", lambda b: shared_of(gen, b, space, first))
+    return gen.threads.at_start("mapa", lambda b: shared_of(b, space, first))
 
 
 def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], None]) -> None:
@@ -73,4 +73,4 @@ def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], No
     b, lane = gen.builder, gen.threads.lane
     rank = b.and_(lane, ir.Constant(I32, gen.blocks - 1))  # LLVM may hoist `mapa` out of the branch
     with b.if_then(b.icmp_unsigned("<", lane, ir.Constant(I32, gen.blocks))):
-        store(shared_of(gen, b, pointer, rank))
+        store(shared_of(b, pointer, rank))

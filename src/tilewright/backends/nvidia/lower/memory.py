@@ -333,7 +333,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     layout, element = place.layout, place.element
     active, hints, others = _Predicates(gen, place), hints_of(gen, op), _Others(gen, op)
     parts: list[Any] = [None] * layout.registers_per_thread
-    firsts = representatives(gen, op, EQUAL)
+    firsts = representatives(op, EQUAL)
     loaded: dict[tuple[int, ...], list[Value]] = {}
     for run in runs(layout, active.dim, vector_of(op)):
         group = tuple(firsts[r] for r in run.registers) if firsts is not None else run.registers
@@ -435,7 +435,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         hints = Hints(".cv")
     masks, pointers, others = _masks(gen, op.mask), gen.parts(op.pointer), _Others(gen, op)
     parts: list[Any] = [None] * len(pointers)
-    firsts = representatives(gen, op, EQUAL)
+    firsts = representatives(op, EQUAL)
     loaded: dict[tuple[int, ...], list[Value]] = {}
     for registers in _gathered_runs(gen, op):
         group = tuple(firsts[r] for r in registers) if firsts is not None else registers

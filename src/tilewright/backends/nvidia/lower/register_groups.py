@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
-def representatives(gen: KernelCodegen, op: Operation, name: str = "") -> list[int] | None:
+def representatives(op: Operation, name: str = "") -> list[int] | None:
     """For each register of the result the first register of its group (attribute `name`: either by default); None
     where all are computed."""
     given = (
@@ -36,7 +36,7 @@ def representatives(gen: KernelCodegen, op: Operation, name: str = "") -> list[i
 
 def equal_to(gen: KernelCodegen, op: Operation) -> dict[int, int]:
     """Registers of the result that repeat an earlier one (of a counting group: its first), and that one."""
-    firsts = representatives(gen, op) or []
+    firsts = representatives(op) or []
     return {i: at for i, first in enumerate(firsts) if (at := firsts.index(first)) < i}
 
 

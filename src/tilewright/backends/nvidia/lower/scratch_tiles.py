@@ -181,13 +181,12 @@ def store_to_shared(
     value: SSAValue,
     start: int = 0,
     pointer: Value | None = None,
-    pad: int | None = None,
 ) -> SharedTile:
     """Write a tile to shared memory at byte `start` of the scratch; callers insert the barriers."""
     element, shape = tile.element_of(value), tile.shape_of(value)
     if pointer is None:
-        pointer = gen.scratch(start + SharedTile(None, element, shape, 0, pad).bytes)
-    where = SharedTile(pointer, element, shape, start, pad)
+        pointer = gen.scratch(start + SharedTile(None, element, shape, 0).bytes)
+    where = SharedTile(pointer, element, shape, start)
     SharedAccess(gen, where, gen.layout(value)).write(gen.parts(value))
     return where
 

@@ -7,8 +7,9 @@ contain no index arithmetic that a later pass must fold.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from operator import add, mul, sub
 from typing import Any, cast
 
 from xdsl.dialects import arith, scf
@@ -103,29 +104,27 @@ class Emitter:
         self._constants[key] = result
         return result
 
-    def plus(self, a: Index, b: Index) -> Index:
+    def _folded(
+        self, kind: type[Operation], fold: Callable[[int, int], int], a: Index, b: Index
+    ) -> Index:
+        """The operation `kind`, or what `fold` gives of two constants."""
         if isinstance(a, int) and isinstance(b, int):
-            return a + b
+            return fold(a, b)
+        return self.binary(kind, self.value(a), self.value(b))
+
+    def plus(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and a == 0:
             return b
-        if isinstance(b, int) and b == 0:
-            return a
-        return self.binary(arith.AddiOp, self.value(a), self.value(b))
+        return a if isinstance(b, int) and b == 0 else self._folded(arith.AddiOp, add, a, b)
 
     def minus(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return a - b
-        if isinstance(b, int) and b == 0:
-            return a
-        return self.binary(arith.SubiOp, self.value(a), self.value(b))
+        return a if isinstance(b, int) and b == 0 else self._folded(arith.SubiOp, sub, a, b)
 
     def times(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b
         for x, y in ((a, b), (b, a)):
             if isinstance(x, int) and x in (0, 1):
                 return y if x else 0
-        return self.binary(arith.MuliOp, self.value(a), self.value(b))
+        return self._folded(arith.MuliOp, mul, a, b)
 
     def divide(self, a: Index, b: int) -> Index:
         """`a // b` for `a >= 0` and constant `b > 0`."""
@@ -148,14 +147,10 @@ class Emitter:
         return self.binary(arith.RemUIOp, a, self.constant(b, i64))
 
     def smallest(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
-        return self.binary(arith.MinSIOp, self.value(a), self.value(b))
+        return self._folded(arith.MinSIOp, min, a, b)
 
     def largest(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
-        return self.binary(arith.MaxSIOp, self.value(a), self.value(b))
+        return self._folded(arith.MaxSIOp, max, a, b)
 
     def round_down(self, a: Index, multiple: int) -> Index:
         """`a` rounded down to a multiple of a power of two."""
