@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.layouts.bank_conflicts import bank_conflicts, min_wavefronts
 from xdsl.dialects.builtin import f16, f32, f64, i8
 
 from tilewright.backends.nvidia.lower.asynchronous import Place
@@ -15,7 +16,7 @@ from tilewright.backends.nvidia.lower.convert_layout import Panel, padding, same
 from tilewright.backends.nvidia.lower.memory import runs as runs_along
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, runs_of
 from tilewright.backends.nvidia.threads import Threads
-from tilewright.layouts import Layout, bank_conflicts
+from tilewright.layouts import Layout
 from tilewright.layouts.blocked import (
     blocked,
     outer_product_layout,
@@ -30,7 +31,6 @@ from tilewright.layouts.shared import (
     is_transposable,
     k_offset,
     line_padding,
-    min_wavefronts,
     mn_offset,
     padded_swizzle,
     parse_shared,

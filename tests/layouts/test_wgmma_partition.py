@@ -4,8 +4,8 @@ have, and shared memory is asked no more often than it must."""
 from itertools import product
 
 import pytest
+from tests.layouts.bank_conflicts import bank_conflicts
 
-from tilewright.layouts import bank_conflicts
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.shared import SharedLayout
 from tilewright.layouts.wgmma_partition import partition_wgmma

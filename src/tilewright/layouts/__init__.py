@@ -4,6 +4,5 @@ Pure Python without IR. Passes, code generation, the interpreter and the tests u
 """
 
 from tilewright.layouts.layout import Layout, parse_layout
-from tilewright.layouts.shared import bank_conflicts
 
-__all__ = ["Layout", "bank_conflicts", "parse_layout"]
+__all__ = ["Layout", "parse_layout"]

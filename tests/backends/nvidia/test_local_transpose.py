@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from llvmlite import ir
+from tests.layouts.bank_conflicts import min_wavefronts
 from xdsl.dialects import test as made
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, f8E4M3FN, f32, i32
 from xdsl.utils.exceptions import VerifyException
@@ -15,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.backends.nvidia.lower.local_transpose import lower_turn
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
-from tilewright.layouts.shared import SharedLayout, is_transposable, min_wavefronts, wavefronts
+from tilewright.layouts.shared import SharedLayout, is_transposable, wavefronts
 
 pytestmark = pytest.mark.sampled(3)
 
