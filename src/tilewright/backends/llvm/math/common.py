@@ -1,4 +1,4 @@
-"""Pieces that the polynomials share."""
+"""Arithmetic on scalars and vectors that the functions are made of: `Single` for fp32, and what fp64 shares with it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ class Arithmetic:
     def abs(self, x: Any) -> Any:
         return self.ctx.intrinsic(self.b, "fabs", x)
 
-
-class Single(Arithmetic):
-    """fp32 arithmetic on scalars or vectors of one shape."""
-
-    def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
-        super().__init__(b, ctx, kind)
-        self.bits = like(kind, I32)
-
-    def i(self, value: int) -> Value:
-        return constant(self.bits, value)
-
     def round(self, x: Any) -> Any:
         """To the nearest integer, ties to even."""
         return self.ctx.intrinsic(self.b, "roundeven", x)
@@ -49,23 +38,34 @@ class Single(Arithmetic):
             result = self.fma(result, x, self.c(value))
         return result
 
-    def as_bits(self, x: Any) -> Any:
-        return self.b.bitcast(x, self.bits)
-
-    def as_float(self, x: Any) -> Any:
-        return self.b.bitcast(x, self.kind)
-
     def select(self, condition: Any, x: Any, y: Any) -> Any:
         return self.b.select(condition, x, y)
 
     def less(self, x: Any, y: Any) -> Any:
         return self.b.fcmp_ordered("<", x, y)
 
-    def to_int(self, x: Any) -> Any:
-        return self.b.fptosi(x, self.bits)
-
     def copysign(self, magnitude: Any, sign: Any) -> Any:
         return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
+
+
+class Single(Arithmetic):
+    """fp32 arithmetic on scalars or vectors of one shape."""
+
+    def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
+        super().__init__(b, ctx, kind)
+        self.bits = like(kind, I32)
+
+    def i(self, value: int) -> Value:
+        return constant(self.bits, value)
+
+    def as_bits(self, x: Any) -> Any:
+        return self.b.bitcast(x, self.bits)
+
+    def as_float(self, x: Any) -> Any:
+        return self.b.bitcast(x, self.kind)
+
+    def to_int(self, x: Any) -> Any:
+        return self.b.fptosi(x, self.bits)
 
     @property
     def scales_in_hardware(self) -> bool:

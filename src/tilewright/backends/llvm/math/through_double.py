@@ -51,36 +51,17 @@ class Double(Arithmetic):
         super().__init__(b, ctx, kind)
         self.bits = like(kind, _I64)
 
-    def poly(self, x: Any, coefficients: tuple[float, ...]) -> Any:
-        """Horner evaluation; lowest power first."""
-        result: Any = self.c(coefficients[-1])
-        for value in reversed(coefficients[:-1]):
-            result = self.fma(result, x, self.c(value))
-        return result
-
-    def select(self, condition: Any, x: Any, y: Any) -> Any:
-        return self.b.select(condition, x, y)
-
-    def less(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered("<", x, y)
-
     def equal(self, x: Any, y: Any) -> Any:
         return self.b.fcmp_ordered("==", x, y)
 
     def is_nan(self, x: Any) -> Any:
         return self.b.fcmp_unordered("uno", x, x)
 
-    def round(self, x: Any) -> Any:
-        return self.ctx.intrinsic(self.b, "roundeven", x)
-
     def trunc(self, x: Any) -> Any:
         return self.ctx.intrinsic(self.b, "trunc", x)
 
     def sqrt(self, x: Any) -> Any:
         return self.ctx.intrinsic(self.b, "sqrt", x)
-
-    def copysign(self, magnitude: Any, sign: Any) -> Any:
-        return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
 
     def clamp(self, x: Any, limit: float) -> Any:
         """`x` within ±limit; NaN stays NaN."""
