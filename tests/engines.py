@@ -57,7 +57,7 @@ def _emulated(
     from tilewright.backends.nvidia.target import target_info
     from tilewright.ir.text import parse_ir
     from tilewright.runtime.compiler import build_ir
-    from tilewright.runtime.ir_arguments import ir_arguments
+    from tilewright.runtime.specialize import ir_arguments
 
     bound = kernel.signature.bind(*given, **constants)
     bound.apply_defaults()

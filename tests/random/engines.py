@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.interpreter.executor import run_module
 from tilewright.ir.text import parse_ir
 from tilewright.runtime.compiler import build_ir
-from tilewright.runtime.ir_arguments import ir_arguments
+from tilewright.runtime.specialize import ir_arguments
 
 SCRIPT = '''"""{text}
 

@@ -6,7 +6,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import config
-from tilewright.runtime import settings
+from tilewright.runtime import options
 
 
 @tw.jit
@@ -62,7 +62,7 @@ def test_accepted(name, value, monkeypatch):
 
 
 def test_checks_without_an_interpreter(monkeypatch):
-    monkeypatch.setattr(settings, "_warned", set())
+    monkeypatch.setattr(options, "_warned", set())
     monkeypatch.setenv("TILEWRIGHT_DEBUG_CHECKS", "masked")
     with pytest.warns(UserWarning, match="set TILEWRIGHT_INTERPRET=1"):
         assert launch()

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import OutOfBoundsError, SourceLocation, TilewrightError
 from tilewright.runtime.descriptors import opened
 from tilewright.runtime.grids import program_of
-from tilewright.runtime.ir_arguments import ir_arguments
-from tilewright.runtime.specialize import numpy_address_reader, typed_items
+from tilewright.runtime.specialize import ir_arguments, numpy_address_reader, typed_items
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel

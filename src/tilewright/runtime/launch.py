@@ -34,9 +34,14 @@ from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.fast_path import FastPathSource
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.hooks import compile_with_hooks
-from tilewright.runtime.ir_arguments import ir_arguments
-from tilewright.runtime.settings import check_settings
-from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
+from tilewright.runtime.options import check_settings
+from tilewright.runtime.specialize import (
+    ArgumentType,
+    MockTensor,
+    Specializer,
+    flatten,
+    ir_arguments,
+)
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 
 if TYPE_CHECKING:

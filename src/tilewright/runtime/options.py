@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -205,3 +206,29 @@ def fast_key(gpu: bool, options: Mapping[str, Any]) -> Hashable:
         elif name not in _GPU_OPTIONS and name not in VENDOR_OPTIONS:
             key.append((name, None))  # unknown: never stored, so the slow path reports it
     return tuple(sorted(key))
+
+
+_warned: set[str] = set()
+
+
+def check_settings(settings: Config) -> None:
+    """Raise LaunchError for settings that are not understood; warn of checks that nothing makes."""
+    if settings.problems:
+        raise LaunchError(
+            "; ".join(settings.problems), help="`tilewright doctor` prints all settings"
+        )
+    if settings.debug_checks:
+        from tilewright.debug.context import check_names
+
+        check_names(settings.debug_checks)
+        if not settings.interpreted:
+            _warn(
+                "TILEWRIGHT_DEBUG_CHECKS is set, but kernels run as machine code, which makes no such checks: "
+                "set TILEWRIGHT_INTERPRET=1, too"
+            )
+
+
+def _warn(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, stacklevel=2)

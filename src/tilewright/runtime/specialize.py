@@ -13,7 +13,7 @@ The rules are Triton's, plus the sign:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -465,3 +465,15 @@ def parse_type(text: str) -> ArgumentType | None:
     if nonnegative and not kind.is_int():
         return None
     return ArgumentType(kind, slot_kind(kind), divisible, nonnegative=nonnegative)
+
+
+def ir_arguments(types: Iterable[ArgumentType], values: Iterable[Any]) -> list[Any]:
+    """Arrays as they are and plain numbers, one for each parameter of the kernel's IR."""
+    found: list[Any] = []
+    for argument, given in zip(types, values, strict=True):
+        for kind, value in typed_items(argument.type, given):
+            number = value.item() if is_numpy_scalar(value) else value
+            if kind.is_int() and (bits := kind.primitive_bitwidth) > 1 and number >> (bits - 1) > 0:
+                number -= 1 << bits  # held as a signed integer
+            found.append(number)
+    return found

@@ -15,7 +15,7 @@ from tilewright.errors import InternalError, LaunchError, SourceLocation
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.interface import innermost
-from tilewright.runtime.ir_arguments import ir_arguments
+from tilewright.runtime.specialize import ir_arguments
 from tilewright.testing.closeness import to_numpy
 
 

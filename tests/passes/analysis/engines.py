@@ -10,7 +10,7 @@ from tilewright.interpreter.executor import run_module
 from tilewright.ir.text import parse_ir
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.interface import innermost
-from tilewright.runtime.ir_arguments import ir_arguments
+from tilewright.runtime.specialize import ir_arguments
 
 
 def aligned(array):
