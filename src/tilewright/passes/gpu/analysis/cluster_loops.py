@@ -1,4 +1,4 @@
-"""Programs that are a loop of independent iterations, which the blocks of a cluster may do side by side."""
+"""Programs that are a loop of independent iterations, which the CTAs of a cluster may execute concurrently."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
 
 BLOCKS = 2
-"""Blocks of a cluster."""
+"""CTAs of a cluster."""
 SPREAD = "tile.parallel_iterations"
 """On a loop: its iterations are independent of each other, as programs are (`tl.range(…, parallel_iterations=True)`)."""
 CLUSTER = "gpu.cluster_size"
-"""On a function: so many blocks do an iteration of its outermost loop each."""
+"""On a function: number of CTAs that execute one iteration of its outermost loop each."""
 SHARED = "gpu.multicast"
-"""On a copy of a box: it is the same in all these blocks, which fetch it together."""
+"""On a TMA load: the tile is the same in all these CTAs, which load it by multicast."""
 
 
 def cluster_loop(function: FuncOp) -> scf.ForOp | None:
-    """The outermost loop, if its iterations are as many as a cluster has blocks, and independent of each other."""
+    """The outermost loop, if its iterations are as many as a cluster has CTAs, and independent of each other."""
     for op in function.body.block.ops:
         if isinstance(op, scf.ForOp):
             bounds = [constant_int(v) for v in (op.lb, op.ub, op.step)]
@@ -36,7 +36,7 @@ def cluster_loop(function: FuncOp) -> scf.ForOp | None:
 
 
 def cluster_size_of(function: FuncOp) -> int:
-    """Blocks that do an iteration of the outermost loop each; 1: the loop is a loop."""
+    """CTAs that execute one iteration of the outermost loop each; 1: the loop is a loop."""
     given = function.attributes.get(CLUSTER)
     return given.value.data if isinstance(given, IntegerAttr) else 1
 

@@ -1,4 +1,4 @@
-"""How many thread blocks a program's warps are spread over (`num_ctas`)."""
+"""Number of CTAs that the warps of a program are distributed over (`num_ctas`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tilewright.ir.walk import ancestors
 
 BLOCKS = "gpu.num_ctas"
 CTAS_PER_SM = "gpu.ctas_per_sm"
-"""On a function: blocks that are to share an SM, which limits the registers of a thread."""
+"""On a function: CTAs that are to share an SM, which limits the registers of a thread."""
 
 
 def num_ctas_of(op: Operation) -> int:
-    """Blocks of the program that `op` is in, or is: the attribute `gpu.num_ctas`, 1 without it.
+    """CTAs of the program that `op` is in, or is: the attribute `gpu.num_ctas`, 1 without it.
 
-    Each has as many of the program's warps as the others; together they are a cluster. They share no
-    shared memory, so what needs operands there (`wgmma`, copies) is for programs of one block.
+    They have equal numbers of warps and form a cluster. They share no shared memory, so what needs operands
+    there (`wgmma`, copies) is for programs of one CTA.
     """
     for above in (op, *ancestors(op)):
         given = above.attributes.get(BLOCKS)
