@@ -227,7 +227,9 @@ def verify_arrivals(op: Any) -> None:
     )
 
 
-_BY_ONE_THREAD = ("gpu.mbarrier_arrive_expect_tx", "gpu.tma_load", "gpu.tma_store")
+_BY_ONE_THREAD = (
+    "gpu.mbarrier_wait", "gpu.mbarrier_arrive_expect_tx", "gpu.tma_load", "gpu.tma_store",
+)  # fmt: skip
 
 
 def verify_elected(op: Any) -> None:

@@ -410,7 +410,7 @@ def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
     role = run.shared.role
     if phase.of_warps:
         if role is None or not role.inside:
-            raise fault(run, "deadlock: only the producer warp waits for released stages")
+            raise fault(run, "deadlock: waits for a stage that warps have not released")
         role.wait_until(lambda: phase.ended % 2 != int(run.value(op.phase)))
         return _over(phase)
     if role is not None:

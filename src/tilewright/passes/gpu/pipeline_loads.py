@@ -81,6 +81,8 @@ from tilewright.passes.gpu.scheduling.overlap import (
     overlap_dots,
     plan_overlap,
 )
+from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP
+from tilewright.passes.gpu.scheduling.release import release_stages
 from tilewright.passes.gpu.scheduling.ring import compare, constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.passes.gpu.widen_dots import WIDENED
@@ -118,6 +120,8 @@ class PipelineLoads(Pass):
     """Also pipeline loops with several dots."""
     overlap_dots: bool = True
     """Let the MMAs of one iteration overlap (`scheduling/overlap.py`)."""
+    release_stages: bool = True
+    """Let warpgroups release stages by mbarriers, not wait for each other at a barrier (`scheduling/release.py`)."""
     epilogue_subtiles: bool = True
     """Assume that TMA stores use epilogue subtiles (`lower-stores-to-tma`)."""
     max_shared_bytes: int = 0
@@ -365,7 +369,15 @@ class Pipeliner:
             overlap_dots(body, self.dots, self.barrier)
             if self.transport.phases and self.options.mma_in_flight:
                 self.position = leave_last_in_flight(body, self.barrier)
+        if pattern.several and self._releases_stages():
+            release_stages(body, self.barrier, put_arg, phase, self.stages, self.function)
         self._replace_loop(inits)
+
+    def _releases_stages(self) -> bool:
+        """Whether warpgroups tell each other by mbarriers that they have read a stage (`scheduling/release.py`)."""
+        many = warps_of(self.function) > WARPS_PER_GROUP
+        asynchronous = isinstance(self.pattern.readers[0], gpu.WgmmaOp)
+        return many and asynchronous and self.transport.phases and self.options.release_stages
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
         """Stages that MMAs read, and those of tiles transposed before them."""
