@@ -40,6 +40,10 @@ FEWER_SPILLS = 4
 """A variant is used if it spills by at least this factor less."""
 MOST_IN_FLIGHT = "schedule-loops"
 """The pass that keeps the most MMAs in flight."""
+UNROLLED = "unroll-stages{most-stages=2}"
+"""The pass that makes stages constants, where it does."""
+WITH_BARRIERS = "pipeline-loads{release-stages=false}"
+"""The pass that lets warpgroups run apart, where they do not: barriers keep ptxas from computing masks of later iterations."""
 _NARROW = 32
 WIDER_DOTS = f"widen-dots{{widest={_NARROW}}}"
 """The pass that computes two iterations of narrow dots at once, where it does."""
@@ -129,7 +133,12 @@ def with_half_the_registers(
         (asked if asked <= _MOST_STAGES else _FEWEST_STAGES, min(asked, _FEWEST_STAGES))
     )
     ways = ((WIDER_DOTS,), ()) if narrow else ((),)
-    forms = [(count, (MOST_IN_FLIGHT, *wide)) for wide in ways for count in counts]
+    forms = [
+        (count, (MOST_IN_FLIGHT, *wide, way))
+        for wide in ways
+        for way in (UNROLLED, WITH_BARRIERS)
+        for count in counts
+    ]
     return [
         replace(
             options,

@@ -71,6 +71,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
     from tilewright.passes.gpu.unroll import Unroll
+    from tilewright.passes.gpu.unroll_stages import UnrollStages
     from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
 
     return (
@@ -98,6 +99,7 @@ def layout_passes() -> tuple[Pass, ...]:
         Cse(),  # before widths are chosen: equal addresses become one value
         CombineAccesses(),  # after all that moves loads, before the widths of accesses are chosen
         VectorizeAccesses(),  # late: facts about accesses are final
+        UnrollStages(),  # after all passes that look at what loops carry
         Unroll(),  # last: earlier passes look at loops
         PrefetchNextPrograms(),  # after the last pass that moves loads or looks at their addresses
         OrderInstructions(),  # last: keeps few loaded values alive in front of reductions

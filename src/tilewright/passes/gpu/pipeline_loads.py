@@ -76,12 +76,12 @@ from tilewright.passes.gpu.analysis.registers import PARTITIONS
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP
 from tilewright.passes.gpu.scheduling.overlap import (
     leave_last_in_flight,
     overlap_dots,
     plan_overlap,
 )
-from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP
 from tilewright.passes.gpu.scheduling.release import release_stages
 from tilewright.passes.gpu.scheduling.ring import compare, constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
