@@ -54,6 +54,34 @@ class ConvertLayoutOp(PureOp):
 
 
 @operation
+class SplitOverLanesOp(PureOp):
+    """The tile in parts: an element is the sum of its copies in lanes that differ in the bits `lanes` of their index.
+
+    The first of these lanes keeps the element, the others hold -0. Parts are added and multiplied by what all lanes have,
+    until `gpu.sum_over_lanes`.
+    """
+
+    name = "gpu.split_over_lanes"
+    source = operand_def(TensorType)
+    lanes = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = "$source `,` $lanes attr-dict `:` type($source) `to` type($result)"
+    verify_: Any = rules.verify_parts
+
+
+@operation
+class SumOverLanesOp(PureOp):
+    """The tile of which lanes that differ in the bits `lanes` of their index hold parts."""
+
+    name = "gpu.sum_over_lanes"
+    source = operand_def(TensorType)
+    lanes = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = "$source `,` $lanes attr-dict `:` type($source) `to` type($result)"
+    verify_: Any = rules.verify_parts
+
+
+@operation
 class ExtractSliceOp(PureOp):
     """The slice of a tile that begins at `start`: a subset of the registers of every thread (`Layout.subtile`)."""
 
@@ -462,7 +490,7 @@ class ProxyFenceOp(Op):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, PrefetchOp,
+        ConvertLayoutOp, SplitOverLanesOp, SumOverLanesOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, PrefetchOp,
         AsyncCommitGroupOp,
         AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
         MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import AnyFloat, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,6 +28,7 @@ from tilewright.layouts.shared import (
 )
 from tilewright.layouts.wgmma_partition import partition_wgmma
 
+_LANES = 32
 _SPANS = (128, 64, 32, 0, LINEAR)
 _MAX_BOX_DIM = 256
 _MAX_DIMS = 5
@@ -225,6 +226,13 @@ def verify_arrivals(op: Any) -> None:
         warps is None or given is None or warps.value == given.value,
         f"gpu.mbarrier_arrive: {given} warps arrive where {warps} are waited for",
     )
+
+
+def verify_parts(op: Any) -> None:
+    """Require floats of one type before and after, and lanes of a warp."""
+    require(op.source.type == op.result.type, f"{op.name}: types")
+    require(isinstance(tile.element_of(op.source), AnyFloat), f"{op.name}: elements")
+    require(0 < op.lanes.value.data < _LANES, f"{op.name}: lanes")
 
 
 _BY_ONE_THREAD = (

@@ -308,6 +308,8 @@ def _to_address(ctx: Any, attributes: Any, kinds: Kinds, value: PointerValue) ->
     return [value.addresses.astype(numpy_dtype(kinds[0]))[()]]
 
 
-@implements("tile.hint", "tile.optimization_barrier", "gpu.convert_layout")
+@implements(
+    "tile.hint", "tile.optimization_barrier", "gpu.convert_layout", "gpu.split_over_lanes", "gpu.sum_over_lanes"
+)  # fmt: skip
 def _hint(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
     return [value]

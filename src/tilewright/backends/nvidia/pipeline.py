@@ -53,6 +53,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
     from tilewright.passes.gpu.combine_accesses import CombineAccesses
     from tilewright.passes.gpu.deallocate_shared import DeallocateShared
+    from tilewright.passes.gpu.defer_lane_sums import DeferLaneSums
     from tilewright.passes.gpu.hoist_conditional_loads import HoistConditionalLoads
     from tilewright.passes.gpu.hoist_copies import HoistCopies
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
@@ -76,6 +77,7 @@ def layout_passes() -> tuple[Pass, ...]:
 
     return (
         AssignLayouts(),  # from here on every tile has a layout
+        DeferLaneSums(),  # before dots are rewritten: takes loops with dots
         PromoteShared(),  # operands of MMA become buffers, their loads copies
         SwizzleShared(),  # before copies are scheduled: TMA tiles need the shared layout
         ScheduleLoops(),  # before pipeline-loads, which leaves its loops alone

@@ -26,6 +26,7 @@ from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
+from tilewright.passes.gpu.defer_lane_sums import IN_PARTS
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -71,9 +72,12 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
     layout = gen.layout(op.inputs[0])
     elements = [tile.element_of(v) for v in op.inputs]
     groups = in_thread(gen, op, layout, [gen.parts(v) for v in op.inputs])
-    groups = [
-        _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
-    ]
+    if IN_PARTS in op.attributes:
+        groups = list(groups.values())
+    else:
+        groups = [
+            _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
+        ]
     offsets = _result_offsets(layout, axis)
     if op in gen.cluster_exchanges:
         groups = _across_cluster(gen, op, groups, elements, layout, axis)

@@ -1,0 +1,35 @@
+"""Lower sums of which each lane of a row holds a part (`defer-lane-sums`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.nvidia.lower.reductions import shuffle
+from tilewright.dialects import gpu, tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+_LANE_BITS = 5
+
+
+def lower_split(gen: KernelCodegen, op: gpu.SplitOverLanesOp) -> None:
+    b = gen.builder
+    others = b.and_(gen.threads.lane, ir.Constant(I32, op.lanes.value.data))
+    first = b.icmp_unsigned("==", others, ir.Constant(I32, 0))
+    parts = gen.parts(op.source)
+    gen.bind(op.result, [b.select(first, v, ir.Constant(v.type, -0.0)) for v in parts])
+
+
+def lower_sum(gen: KernelCodegen, op: gpu.SumOverLanesOp) -> None:
+    """A butterfly, so that all lanes get the same bits."""
+    b, element = gen.builder, tile.element_of(op.source)
+    values = gen.parts(op.source)
+    for bit in reversed(range(_LANE_BITS)):
+        if op.lanes.value.data >> bit & 1:
+            distance = ir.Constant(I32, 1 << bit)
+            values = [b.fadd(v, shuffle(gen, v, element, "bfly", distance)) for v in values]
+    gen.bind(op.result, values)
