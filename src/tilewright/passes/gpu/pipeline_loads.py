@@ -374,9 +374,10 @@ class Pipeliner:
         self._replace_loop(inits)
 
     def _releases_stages(self) -> bool:
-        """Whether warpgroups tell each other by mbarriers that they have read a stage (`scheduling/release.py`)."""
+        """Whether warpgroups tell each other by mbarriers that they have read a stage (`scheduling/release.py`). Where an
+        MMA is in flight at the barrier, tensor cores are busy meanwhile."""
         many = warps_of(self.function) > WARPS_PER_GROUP
-        asynchronous = isinstance(self.pattern.readers[0], gpu.WgmmaOp)
+        asynchronous = isinstance(self.pattern.readers[0], gpu.WgmmaOp) and self.position is None
         return many and asynchronous and self.transport.phases and self.options.release_stages
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
