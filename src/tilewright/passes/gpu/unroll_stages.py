@@ -103,8 +103,10 @@ def _ring_counters(loop: scf.ForOp) -> tuple[int, dict[BlockArgument, int]]:
     size = sizes.pop()
     for argument in loop.body.block.args[1:]:  # the stage of the iteration before
         start = constant_int(loop.iter_args[argument.index - 1])
-        following = found.get(ends[argument.index - 1])
-        if start is not None and following is not None and following == (start + 1) % size:
+        following = ends[argument.index - 1]
+        if start is None or not isinstance(following, BlockArgument):
+            continue
+        if found.get(following) == (start + 1) % size:
             found[argument] = start
     return size, found
 
@@ -151,7 +153,8 @@ class _Unroller:
             [zero, rounds, loop.step], list(loop.iter_args),
             {**loop.attributes, NO_UNROLL: UnitAttr()}, loop.body.block.args,
         )  # fmt: skip
-        first, *carried = main.body.block.args
+        first: SSAValue = main.body.block.args[0]
+        carried: list[SSAValue] = list(main.body.block.args[1:])
         first = inner.add(loop.lb, inner.mul(first, stages))
         for i in range(self.stages):
             at = inner.add(first, inner.constant(i, kind)) if i else first
