@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
-from tilewright.dialects import gpu, tile
+from tilewright.dialects import gpu
 from tilewright.ir.walk import preceding
 from tilewright.passes.analysis.edit import (
     branch,
@@ -53,9 +53,7 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
 from tilewright.passes.gpu.analysis.copy_engines import choose
@@ -73,6 +71,7 @@ from tilewright.passes.gpu.analysis.loop_dots import (
 )
 from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
 from tilewright.passes.gpu.analysis.registers import PARTITIONS
+from tilewright.passes.gpu.analysis.serial_copies import report_serial_copies
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -491,23 +490,3 @@ def widen(buffer: SSAValue, stages: int) -> None:
     kind: Any = buffer.type
     buffer._type = gpu.SharedType(kind.tile, kind.layout, IntAttr(stages))
     retype_views(buffer)
-
-
-def report_serial_copies(loop: scf.ForOp, stages: int) -> None:
-    """Report the copies that the loop waits for where it issues them."""
-    for op in loop.body.block.ops:
-        if isinstance(op, gpu.AsyncCopyOp) and gpu.buffer_type(op.buffer).stages.data == 1:
-            reason = Reason.ONE_STAGE if stages < 2 else _obstacle(loop, op)
-            report_missed(op, "copy in a pipeline", Missed(reason))
-
-
-def _obstacle(loop: scf.ForOp, copy: gpu.AsyncCopyOp) -> Reason:
-    """Why a loop is not pipelined."""
-    if may_clobber(loop, [copy.base]):
-        return Reason.LOOP_WRITES
-    scheduled = (gpu.WgmmaOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, tile.DotOp)
-    nested = [op for op in loop.body.block.ops if op.regions]
-    nested = [op for op in nested if any(isinstance(o, scheduled) for o in op.walk())]
-    if any(isinstance(o, scf.ForOp | scf.WhileOp) for op in nested for o in op.walk()):
-        return Reason.INNER_LOOP
-    return Reason.DOT_IN_BRANCH if nested else Reason.NO_PIPELINE
