@@ -143,6 +143,23 @@ def test_a_row_is_held_by_several_ctas(name):
         np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("disable", [(), ("order-instructions",)])
+def test_what_is_computed_is_stored_at_once(disable):
+    """64 threads store 1024 elements in fp16 twice each: exponentials of the second half follow the first store."""
+    options = (
+        f"{PASS}{{words-per-cta=256 warps-per-cta=1}}",
+        "rematerialize-across-reductions{words-per-cta=256}",
+        "reduce-num-warps",
+    )
+    artifact, expected = compiled("softmax in half precision", (*options, *disable))
+    ptx = artifact.asm["ptx"]
+    assert len(re.findall(r"st\.global", ptx)) > 1
+    assert (ptx.index("st.global") < ptx.rindex("ex2.approx")) == (not disable)
+    values = list(CASES["softmax in half precision"][1].values())
+    found = run_ptx(artifact, values, (2,), random.Random(1))
+    np.testing.assert_allclose(found[1], expected[1], rtol=2e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize(("pattern", "message"), [
     (r"@%p\d+ mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[%r\d+\],[^;]*;", "deadlock"),
     (r"mbarrier\.try_wait[^;]*; @!p bra \w+;", "more arrivals than|copy in flight|nothing was written"),

@@ -50,6 +50,7 @@ from tilewright.backends.nvidia.lower import (
     wgmma,
 )
 from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
+from tilewright.backends.nvidia.lower.early_stores import store_early
 from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
 from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
@@ -168,6 +169,7 @@ class KernelCodegen(Codegen):
                 programmatic_launch.emit_launch_dependents(self)
         self.threads.finish(start)
         order_read_only_loads(self)
+        store_early(self)
         self.loaded_bytes = lower_register_peaks(self)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:

@@ -65,7 +65,7 @@ def order_read_only_loads(gen: KernelCodegen) -> None:
             continue
         instructions: list[Any] = []
         for region in _regions(block, gen.read_only):
-            if any(i in gen.read_only for i in region) and any(map(_is_store, region)):
+            if any(i in gen.read_only for i in region) and any(map(is_store, region)):
                 found = _Region(region, gen.read_only, uses)
                 budget = found.budget(resources, gen.target, enough)
                 instructions = found.placed(instructions, budget)
@@ -74,7 +74,7 @@ def order_read_only_loads(gen: KernelCodegen) -> None:
         block.instructions[:] = instructions
 
 
-def _is_store(instruction: Any) -> bool:
+def is_store(instruction: Any) -> bool:
     callee = getattr(instruction, "callee", None)
     return isinstance(callee, ir.InlineAsm) and _STORE.match(callee.asm) is not None
 
@@ -95,7 +95,7 @@ def _regions(block: Any, read_only: set[Any]) -> list[list[Any]]:
     found: list[list[Any]] = [[]]
     stores = False
     for instruction in block.instructions:
-        load, store = is_load(instruction), _is_store(instruction)
+        load, store = is_load(instruction), is_store(instruction)
         stays = not (load or store or is_pure(instruction))
         if stays or (load and stores and instruction not in read_only):
             found.append([])
@@ -141,7 +141,7 @@ class _Region:
     def __init__(self, region: list[Any], read_only: set[Any], uses: _Uses) -> None:
         self.region, self.inside = region, set(region)
         self.late = read_only & self.inside
-        self.stores = [i for i in region if _is_store(i)]
+        self.stores = [i for i in region if is_store(i)]
         values = dict.fromkeys(o for i in region for o in operands_of(i))
         self.left = {
             v: uses.in_region(v, self.inside, region[-1])
@@ -195,7 +195,7 @@ class _Region:
             return before + self.order
         movable = {*before[start:], *self.region}
         moved: dict[Any, None] = {}
-        for load in takewhile(lambda i: not _is_store(i), self.order):
+        for load in takewhile(lambda i: not is_store(i), self.order):
             if load in self.late and registers_of(load.type) <= room:
                 tree = tree_of(load, movable, moved)
                 if all(i is load or is_pure(i) for i in tree):
