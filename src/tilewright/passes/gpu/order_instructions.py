@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import has_effect
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
@@ -60,7 +60,7 @@ def _mark_read_only(function: FuncOp) -> None:
     """Mark the loads of tiles that no program clobbers, and claim that; none where there are other effects."""
     ops = list(function.walk())
     stores = [op for op in ops if isinstance(op, tile.StoreOp | tile.StoreViewOp)]
-    known = (tile.StoreOp, tile.StoreViewOp, tile.AssumeOp, tile.ClaimOp)
+    known = (tile.StoreOp, tile.StoreViewOp, tile.AssumeOp, tile.ClaimOp, gpu.PrefetchOp)
     if any(has_effect(op) and not op.regions and not isinstance(op, known) for op in ops):
         return
     number = _unused_order(ops)
