@@ -11,10 +11,15 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
 from tilewright.backends.nvidia.assemble import Assembled
 from tilewright.backends.nvidia.backend import backend
-from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight
+from tilewright.backends.nvidia.bytes_in_flight import bytes_in_flight, round_trips
 from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
 from tilewright.backends.nvidia.ptx import waits_or_repeats
-from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, limit_for_occupancy
+from tilewright.backends.nvidia.register_limits import (
+    Made,
+    limit_for_loads,
+    limit_for_lone_ctas,
+    limit_for_occupancy,
+)
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
@@ -45,6 +50,41 @@ def test_loads_are_in_flight_until_something_waits_for_their_barrier():
     assert bytes_in_flight(cubin(first, second, issued(OTHER, waits=1), first, second)) == 48
     assert bytes_in_flight(cubin(issued(LOAD_2, 3), issued(LOAD_16, 4, waits=8))) == 16
     assert bytes_in_flight(cubin(issued(OTHER, 0), issued(LOAD_2, 0), issued(LOAD_2, 1))) == 4
+
+
+def test_loads_behind_a_wait_for_loads_are_another_round_trip():
+    first, second, third = (issued(LOAD_16, i) for i in range(3))
+    assert round_trips(cubin()) == round_trips(cubin(issued(OTHER, waits=1))) == 0
+    assert round_trips(cubin(first, second, issued(OTHER, waits=3))) == 1
+    assert round_trips(cubin(first, issued(OTHER, waits=2), second)) == 1
+    # the third waits for the first only, as the second does
+    assert round_trips(cubin(first, issued(OTHER, waits=1), second, third)) == 2
+    assert round_trips(cubin(first, issued(LOAD_16, 1, waits=1), issued(LOAD_16, 2, waits=2))) == 3
+
+
+@pytest.mark.parametrize(("registers", "trips", "cluster", "taken", "asked"), [
+    (85, {80: 5, 128: 2}, 8, 128, [80, 128]),  # more registers: all loads at once
+    (108, {104: 2, 128: 4}, 8, 104, [104]),  # fewer: what is computed first waits for less
+    (94, {88: 3, 128: 3, 104: 2}, 8, 104, [88, 128, 104]),
+    (94, {88: 4, 128: 3, 104: 3}, 8, 94, [88, 128, 104]),
+    (85, {}, 1, 85, []),  # other CTAs do not wait for it
+    (64, {}, 8, 64, []),  # two of them share an SM
+])  # fmt: skip
+def test_a_lone_cta_loads_in_few_round_trips(monkeypatch, registers, trips, cluster, taken, asked):
+    limits = []
+
+    def code(count):
+        return cubin(*[issued(LOAD_16, 0, waits=1) for _ in range(count)])
+
+    def assemble(ptx, *_):
+        limits.append(int(re.search(r"maxnreg (\d+)", ptx)[1]))
+        return Assembled(code(trips[limits[-1]]), registers=limits[-1])
+
+    monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+    found = Assembled(code(3), registers=registers)
+    made = Made(".maxntid 512", found, CtaResources(512, 0, 0), HOPPER, Options())
+    assert limit_for_lone_ctas(made, cluster).assembled.registers == taken
+    assert limits == asked
 
 
 def back(instructions: int) -> int:

@@ -18,7 +18,12 @@ from tilewright.backends.nvidia.lower.output import ASSERT_TRAPS
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
-from tilewright.backends.nvidia.register_limits import Made, limit_for_loads, limit_for_occupancy
+from tilewright.backends.nvidia.register_limits import (
+    Made,
+    limit_for_loads,
+    limit_for_lone_ctas,
+    limit_for_occupancy,
+)
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
@@ -80,6 +85,7 @@ class NvidiaBackend(LoweringBackend):
             made = Made(ptx, assembled, block, target, options)
             made = limit_for_occupancy(made, plan.cluster_size, _planned_ctas(module))
             made = limit_for_loads(made, loaded_bytes)
+            made = limit_for_lone_ctas(made, plan.cluster_size)
             ptx, assembled = made.ptx, made.assembled
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}

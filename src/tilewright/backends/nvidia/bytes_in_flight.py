@@ -40,6 +40,27 @@ def bytes_in_flight(cubin: bytes) -> int:
     return found
 
 
+def round_trips(cubin: bytes) -> int:
+    """How often a thread waits for global loads outside loops before it issues the last of them, in program order, counting
+    as one the waits for loads of which none had to wait for another; 0: there are none."""
+    return max((_depth(_parts(code)[-1]) for code in _code_sections(cubin)), default=0)
+
+
+def _depth(instructions: list[tuple[int, int]]) -> int:
+    """The length of the longest chain of loads of which each is issued after a wait for the one before."""
+    deepest, complete = 0, 0
+    pending: dict[int, int] = {}
+    for low, high in instructions:
+        waits = high >> 52 & 63
+        for barrier in [b for b in pending if waits >> b & 1]:
+            complete = max(complete, pending.pop(barrier))
+        barrier = high >> 46 & 7
+        if low & 0xFFF == _LOAD_GLOBAL and barrier != _NONE:
+            pending[barrier] = complete + 1
+            deepest = max(deepest, complete + 1)
+    return deepest
+
+
 def _parts(code: bytes) -> list[list[tuple[int, int]]]:
     """The instructions of each innermost loop, then all others."""
     instructions = list(struct.iter_unpack("<QQ", code[: len(code) // 16 * 16]))
