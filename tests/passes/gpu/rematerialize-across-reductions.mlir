@@ -58,6 +58,39 @@ func.func @few_warps(%p: !tile.ptr<f32>, %q: !tile.ptr<bf16>, %one: i64) attribu
   func.return
 }
 // -----
+// A row for which no cluster has registers with two CTAs to an SM: weights are loaded again behind the reduction instead of being held.
+// CHECK-LABEL: @reload
+func.func @reload(%p: !tile.ptr<bf16>, %w: !tile.ptr<bf16>, %n: i64, %one: i64) attributes {gpu.num_warps = 32 : i32} {
+  // CHECK: [[X:%.+]] = tile.load_view %at
+  // CHECK: tile.load_view %w
+  // CHECK: tile.reduce
+  // CHECK: [[Y:%.+]] = tile.optimization_barrier [[X]]
+  // CHECK-NOT: tile.optimization_barrier
+  // CHECK: [[V:%.+]] = tile.load_view %w
+  // CHECK: arith.extf [[Y]]
+  // CHECK: arith.extf [[V]]
+  // CHECK: tile.store_view
+  %id = tile.program_id 0 : i32 : i32
+  %wide = arith.extsi %id : i32 to i64
+  %offset = arith.muli %wide, %n : i64
+  %at = tile.addptr %p, %offset : !tile.ptr<bf16>, i64 to !tile.ptr<bf16>
+  %x = tile.load_view %at ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<524288xbf16>
+  %v = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<524288xbf16>
+  %f = arith.extf %x : tensor<524288xbf16> to tensor<524288xf32>
+  %g = arith.extf %v : tensor<524288xbf16> to tensor<524288xf32>
+  %h = arith.mulf %f, %g : tensor<524288xf32>
+  %m = "tile.reduce"(%h) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<524288xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<524288xf32>
+  %y = arith.subf %h, %s : tensor<524288xf32>
+  %z = arith.truncf %y : tensor<524288xf32> to tensor<524288xbf16>
+  tile.store_view %z, %at ["strided"] strides(%one) {limited = array<i64>} : tensor<524288xbf16>, !tile.ptr<bf16>
+  func.return
+}
+// -----
 // In fp32 nothing is narrower than what waits; a sine is not computed twice; a row that one CTA holds waits as it is; weights would
 // take the registers.
 // CHECK-NOT: tile.optimization_barrier
