@@ -8,6 +8,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime import compiler
+from tilewright.runtime.compile_variants import SMALLER_SHARES
 
 
 @tw.jit
@@ -144,7 +145,7 @@ def test_rows_whose_warps_spill(monkeypatch, spills, threads):
 def test_rows_whose_ctas_spill(monkeypatch, spills, taken):
     """Twice as many CTAs, which exchange results, cost more than a few registers in memory."""
     made = compiler._compile_with
-    shares = "distribute-rows-over-cluster{words-per-cta=8192}"
+    shares = SMALLER_SHARES
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)

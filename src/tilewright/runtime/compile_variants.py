@@ -47,7 +47,7 @@ WITH_BARRIERS = "pipeline-loads{release-stages=false}"
 _NARROW = 32
 WIDER_DOTS = f"widen-dots{{widest={_NARROW}}}"
 """The pass that computes two iterations of narrow dots at once, where it does."""
-SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192}"
+SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192 max-portable-ctas=16}"
 """The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
 WARPS_WITH_ALL_REGISTERS = 8
 """Largest number of warps per CTA that can have 255 registers per thread."""

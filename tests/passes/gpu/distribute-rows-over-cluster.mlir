@@ -155,3 +155,35 @@ func.func @sums(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {g
   tile.store %o, %r : !tile.ptr<f32>, f32
   func.return
 }
+// -----
+// Two CTAs to an SM hold so much in sixteen, ...
+// CHECK: func.func @sixteen{{.+}}gpu.num_ctas = 16 : i32, gpu.ctas_per_sm = 2 : i32}
+func.func @sixteen(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : i32} {
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<262144xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<262144xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<262144xf32>
+  %y = arith.subf %x, %s : tensor<262144xf32>
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<262144xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// ... if they need no registers for weights as well.
+// CHECK: func.func @eight{{.+}}gpu.num_ctas = 8 : i32, gpu.ctas_per_sm = 1 : i32}
+func.func @eight(%p: !tile.ptr<f32>, %w: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : i32} {
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<262144xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<262144xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<262144xf32>
+  %v = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<262144xf32>
+  %d = arith.subf %x, %s : tensor<262144xf32>
+  %y = arith.mulf %d, %v : tensor<262144xf32>
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<262144xf32>, !tile.ptr<f32>
+  func.return
+}
