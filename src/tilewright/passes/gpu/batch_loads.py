@@ -63,8 +63,10 @@ class BatchLoads(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in
-    CTAs of up to four warps, of which five fit into an SM then (three, if a loop of known
-    length carries as many registers)."""
+    CTAs of up to four warps, of which five fit into an SM then."""
+    known_length_factor: int = 2
+    """How many times as many registers the loads of such loops may take if their length is known, besides as many that the
+    loop carries: it is the part of a tile that one CTA reduces, of which an SM may have just one."""
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
     each thread."""
@@ -86,11 +88,12 @@ class BatchLoads(Pass):
         early = _Early(loop)
         if not early.loads:
             return
+        trips = constant_int(loop.ub)
         more = 2 if small and not early.stores else 1
-        allowed, most = more * allowed, more * self.iterations
+        most = more * self.iterations
+        allowed *= more * (self.known_length_factor if more > 1 and trips is not None else 1)
         words = sum(_words(load.results[0]) for load in early.loads)
         carried = sum(_words(arg) for arg in loop.body.block.args[1:])
-        trips = constant_int(loop.ub)
         left = min(allowed, (more if trips is not None else 1) * allowed - carried)
         size = sum(1 for _ in loop.body.walk())
         count = 1
