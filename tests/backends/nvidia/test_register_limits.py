@@ -139,8 +139,12 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     assert chosen({96: (5, 96, 0), 128: (8, 110, 0)}, 128) == (".maxnreg 128", (96, 128))
     assert chosen({96: (5, 96, 0), 128: (6, 110, 0)}, 128) == (".maxnreg 96", (96, 128))
     assert chosen({96: (5, 96, 0)}, 96) == (".maxnreg 96", (96,))  # nearly all of them
-    assert chosen({96: (5, 96, 1), 128: (8, 110, 2)}, 128) == ("", (96, 128))  # they spill
+    assert chosen({96: (5, 96, 1)}, 128) == ("", (96,))  # it spills
     assert chosen({96: (1, 96, 0), 128: (1, 110, 0)}, 128) == ("", (96, 128))
+    assert chosen({96: (1, 91, 0)}, 128) == ("", (96,))  # registers were left
+    # 5 more registers do not hold a quarter more than 48 bytes, 37 do
+    assert chosen({128: (5, 110, 0)}, 128, 3, 91) == (".maxnreg 128", (128,))
+    assert chosen({}, 64, 3, 24) == ("", ())  # which is fewer than the assembler takes anyway
     assert chosen({}, 16) == ("", ())
     # 16 CTAs with 32 registers have enough in flight together, but a few of them alone do not
     assert chosen({72: (8, 48, 0)}, 512, 3, 32) == (".maxnreg 72", (72,))

@@ -31,6 +31,11 @@ _THREAD_BYTES = 128
 """Bytes in flight in each thread with which also a few CTAs come close to what an SM can load."""
 _REGISTERS_PER_WORD = 2
 """Registers for 4 more bytes in flight: they, and what they wait for with others."""
+_FREE_REGISTERS = 32
+"""Registers that the assembler takes without a limit, too: with them an SM has as many threads as it can."""
+_VERY_FEW = 4
+"""The assembler has chosen to wait for each load where a thread has less than one byte in so many in flight: with a limit
+it chooses again, and needs no more registers."""
 _FEWEST_THREADS = 512
 """Threads on an SM that hide the latency of arithmetic."""
 _FEW_SPILLS = 4
@@ -78,6 +83,15 @@ class Made:
     def has_most_of(self, loaded_bytes: int) -> bool:
         """Whether a thread has nearly all of these bytes in flight."""
         return 5 * self.thread_bytes >= 4 * loaded_bytes
+
+    def registers_for(self, thread_bytes: float) -> float:
+        """About how many registers a thread needs to have so many bytes in flight."""
+        more = max(0.0, thread_bytes - self.thread_bytes) / 4
+        return self.assembled.registers + _REGISTERS_PER_WORD * more
+
+    def registers_with_gain(self, ctas: int) -> float:
+        """The same for so many more bytes in flight, with `ctas` on an SM, that it is worth another schedule."""
+        return self.registers_for(_MIN_GAIN * self.thread_bytes * self.ctas / ctas)
 
     def limited(self, registers: int) -> Made:
         """The same with a limit on the registers of a thread."""
@@ -134,16 +148,25 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
         return made
     if not made.thread_bytes:
         return made
+    very_few = _VERY_FEW * made.thread_bytes <= loaded_bytes
+    if not very_few and made.registers_with_gain(made.ctas) <= _FREE_REGISTERS:
+        return made  # there were registers for more
     best, tried = made, dict[int, Made]()
     for ctas in (made.ctas, made.ctas - 1):
         if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= ENOUGH_BYTES:
             break
         # one CTA fewer often has the same limit: each assembly takes as long as the first one
         limit = most_registers(made.block, ctas)
+        if not very_few and limit < made.registers_with_gain(ctas):
+            continue
         other = tried[limit] = tried.get(limit) or made.limited(limit)
+        if other.assembled.spills > made.assembled.spills:
+            return best  # with more registers it spills more: it loads more at once
         gains = other.sm_bytes >= _MIN_GAIN * best.sm_bytes
-        if gains and other.assembled.spills <= made.assembled.spills and other.ctas >= ctas:
+        if gains and other.ctas >= ctas:
             best = other
+        elif best is made and limit >= other.registers_with_gain(other.ctas):
+            return made  # registers were left: something else keeps loads from being issued
     return _for_few_ctas(best, min(loaded_bytes, _THREAD_BYTES), tried)
 
 
@@ -171,8 +194,9 @@ def limit_for_lone_ctas(made: Made, cluster: int) -> Made:
 
 def _for_few_ctas(made: Made, wanted: int, tried: Container[int]) -> Made:
     """`made`, or the same with more registers and about `wanted` bytes in flight in each thread."""
-    needed = made.assembled.registers + _REGISTERS_PER_WORD * (wanted - made.thread_bytes) // 4
-    ctas = resident_ctas(replace(made.block, registers=needed), made.target)
+    ctas = resident_ctas(
+        replace(made.block, registers=int(made.registers_for(wanted))), made.target
+    )
     limit = most_registers(made.block, max(1, ctas))
     occupied = ctas * made.block.threads >= _FEWEST_THREADS
     if made.has_most_of(wanted) or not occupied or limit in tried:
