@@ -239,6 +239,10 @@ class ClaimError(PassError, RuntimeError):
         )
 
 
+REGISTERS = "registers a thread"
+"""The resource of which a thread has too few, as `OutOfResources` names it."""
+
+
 class OutOfResources(TilewrightError, RuntimeError):
     """A configuration needs more of a resource than the target has."""
 

@@ -272,3 +272,101 @@ def test_narrow_dots_of_ctas_that_share_an_sm(monkeypatch, spills):
     assert ("m64n64k16.f32.f16.f16" in found.asm["ptx"]) and found.plan.threads == 256
     assert ("wgmma" in found.asm["gpu"]) and ("tensor<128x32xf32" in found.asm["gpu"])
     assert ("64x64xf16" in found.asm["gpu"]) == (spills == 0)
+
+
+@tw.jit
+def row_gradients(X, G, W, DX, DW, DB, n, T: tl.constexpr, D: tl.constexpr):
+    r, c = tl.arange(0, T), tl.arange(0, D)
+    w = tl.load(W + c)[None, :]
+    dw, db = tl.zeros((T, D), tl.float32), tl.zeros((T, D), tl.float32)
+    for i in range(n):
+        at = (i * T + r)[:, None] * D + c[None, :]
+        x, g = tl.load(X + at) * 0.5, tl.load(G + at)
+        wg, gate = w * g, x * g * g
+        dw += g * x
+        db += g
+        a, b = tl.sum(x * wg, 1) / D, tl.sum(wg, 1) / D
+        tl.store(DX + at, wg - x * a[:, None] - b[:, None])
+        tl.store(G + at, gate * a[:, None])
+    tl.store(DW + c, tl.sum(dw, 0))
+    tl.store(DB + c, tl.sum(db, 0))
+
+
+@pytest.mark.parametrize(("rows", "tried"), [(64, [4, 8]), (16, [4])])
+def test_what_is_certain_to_spill_is_not_assembled(monkeypatch, rows, tried):
+    """Sums of 64 rows and what waits for the reductions take 256 registers and more in four warps."""
+    made, assembled, emitted = compiler._compile_with, [], []
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        emitted.append(options.num_warps)
+        artifact = made(kernel, signature, options, machine, module)
+        assembled.append(options.num_warps)
+        return replace(artifact, plan=replace(artifact.plan, spills=0))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    types = {**dict.fromkeys(("X", "G", "W", "DX", "DW", "DB"), "*fp32:16"), "n": "i32"}
+    options = {"num_warps": 4}
+    found = row_gradients.compile(types, {"T": rows, "D": 128}, target="sm_90a", options=options)
+    assert emitted == tried and assembled == tried[-1:]
+    assert found.plan.threads == 32 * tried[-1]
+    assert ("would be spilled: compiled with num_warps=8" in found.asm.get("log", "")) == (
+        rows == 64
+    )
+
+
+def test_as_asked_where_more_warps_spill_too(monkeypatch):
+    spilling(monkeypatch, w4=0, w8=300)
+    types = {**dict.fromkeys(("X", "G", "W", "DX", "DW", "DB"), "*fp32:16"), "n": "i32"}
+    found = row_gradients.compile(
+        types, {"T": 64, "D": 128}, target="sm_90a", options={"num_warps": 4}
+    )
+    assert found.plan.threads == 128
+
+
+@tw.jit
+def two_dots(Q, K, Out, n, D: tl.constexpr, N: tl.constexpr):
+    """As in attention's backward pass: results of two dots are alive at once."""
+    m, c, d = tl.arange(0, 128), tl.arange(0, N), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((128, D), tl.float32)
+    for i in range(n):
+        k = tl.load(K + (i * N + c)[:, None] * D + d[None, :])
+        p = tl.exp2(tl.dot(q, tl.trans(k)))
+        s = p * tl.dot(q * 2, tl.trans(k))
+        total += tl.dot(s.to(k.dtype), k)
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+@pytest.mark.parametrize(("kernel", "sizes", "words"), [
+    (two_dots, {"D": 128, "N": 64}, 128 * (128 + 64 + 64)),
+    (two_dots, {"D": 64, "N": 32}, 128 * (64 + 32 + 32)),
+    (attention, {"M": 128, "D": 64, "BARRIER": False}, 128 * (64 + 64)),
+])  # fmt: skip
+def test_words_that_live_at_a_dot(monkeypatch, kernel, sizes, words):
+    seen = []
+
+    def noted(*given):
+        seen.append(given[-1])
+        return with_half(*given)
+
+    with_half = compiler.with_half_the_registers
+    monkeypatch.setattr(compiler, "with_half_the_registers", noted)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    kernel.compile(types, sizes, target="sm_90a", options={"num_warps": 8})
+    assert seen == [words]
+
+
+@pytest.mark.parametrize("columns", [32, 64])
+def test_half_of_the_registers_that_dots_would_take_are_not_tried(monkeypatch, columns):
+    registers_per_warp(monkeypatch, {}, w8=200)
+    tried, made = [], compiler._compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        tried.append(options.maxnreg)
+        return made(kernel, signature, options, machine, module)
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    sizes = {"D": 2 * columns, "N": columns}
+    two_dots.compile(types, sizes, target="sm_90a", options={"num_warps": 8})
+    assert (set(tried) == {None}) == (columns == 64)

@@ -71,6 +71,8 @@ _MOST_STAGES = 3
 """Stages from which on a launch gets the fewest where CTAs take turns. (With five the backward pass of attention takes 5 %
 longer than with two.)"""
 _ROWS_OF_WGMMA, _WARPS_OF_WGMMA = 64, 4
+_MOST_FOR_DOTS = 0.875
+"""Share of the registers that may hold what is live at a dot."""
 _HALF_BYTES = 2
 SPILLS_WORTH_WARPS = 16
 """Spilled registers per thread, mostly addresses of later loops, that cost less than twice the warps gain. (With 35
@@ -92,6 +94,56 @@ def rows_of_dots_in_sequence(module: Any) -> int:
     return min(tile.shape_of(op.result)[-2] for op in dots)
 
 
+def words_between_dots(module: Any) -> int:
+    """The most 32-bit words that are live at a dot of a loop: all floating-point tiles that the loop carries, the result of
+    the dot, unless it is added to one of those, results of other dots, and what is computed from them."""
+    from xdsl.dialects import scf
+
+    blocks = {op.parent: op.parent_op() for op in _dots(module)}
+    loops = (block for block, op in blocks.items() if isinstance(op, scf.ForOp))
+    return max(map(_most_live_words, loops), default=0)
+
+
+def _most_live_words(block: Any) -> int:
+    from xdsl.dialects import arith
+
+    from tilewright.dialects import tile
+
+    sums, made = set(block.args[1:]), set[Any]()
+    for op in block.ops:
+        is_dot = isinstance(op, tile.DotOp)
+        others = [use.operation for value in op.results for use in value.uses] if is_dot else []
+        is_sum = any(v in sums and v.type == op.results[0].type for v in op.operands if op.results)
+        if is_sum or (
+            others
+            and all(isinstance(u, arith.AddfOp) and not sums.isdisjoint(u.operands) for u in others)
+        ):
+            sums.update(op.results)
+        elif is_dot or not made.isdisjoint(op.operands):
+            made.update(
+                value
+                for value in op.results
+                if tile.is_tile(value) and len(tile.shape_of(value)) > 1
+            )
+    live, most = set[Any](), 0
+    for op in reversed(list(block.ops)):
+        if isinstance(op, tile.DotOp):
+            most = max(most, sum(map(_words, live.union(op.results) & made)))
+        live = live.difference(op.results).union(made.intersection(op.operands))
+    return most + sum(map(_words, block.args[1:]))
+
+
+def _words(value: Any) -> int:
+    """32-bit words of a floating-point tile."""
+    from xdsl.dialects.builtin import AnyFloat
+
+    from tilewright.dialects import tile
+
+    if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
+        return 0
+    return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
+
+
 def has_narrow_dots(module: Any) -> bool:
     """Whether a dot has few columns, so that two iterations may be computed at once (`WIDER_DOTS`)."""
     from tilewright.dialects import tile
@@ -100,7 +152,12 @@ def has_narrow_dots(module: Any) -> bool:
 
 
 def with_half_the_registers(
-    artifact: Artifact, options: Options, machine: TargetInfo, rows: int, narrow: bool = False
+    artifact: Artifact,
+    options: Options,
+    machine: TargetInfo,
+    rows: int,
+    narrow: bool = False,
+    words: int = 0,
 ) -> list[Options]:
     """Options with which twice as many warps share an SM, each with half of the registers: CTAs of twice the warps, or a
     second CTA of eight warps. First with the stages asked for, unless those are many, then with the fewest, whose addresses
@@ -108,6 +165,7 @@ def with_half_the_registers(
 
     Empty unless loops have several dots, with `wgmma`, and registers leave an SM few warps: a warpgroup computes several
     blocks of rows, or a CTA has the SM to itself. `rows`: those of the smallest dot. `narrow`: first with wider dots.
+    `words`: what is live at a dot (`words_between_dots`), which has to leave registers for addresses.
     """
     plan, warps = artifact.plan, options.num_warps
     if machine.family != "nvidia" or options.num_ctas > 1 or options.maxnreg is not None:
@@ -128,6 +186,8 @@ def with_half_the_registers(
     if warps % _WARPS_OF_WGMMA or warps // _WARPS_OF_WGMMA * _ROWS_OF_WGMMA > rows:
         return []
     limit = most_registers(CtaResources(_LANES * warps, 0, plan.shared_bytes), ctas)
+    if words > _MOST_FOR_DOTS * limit * _LANES * warps:
+        return []
     asked = options.num_stages
     counts = dict.fromkeys(
         (asked if asked <= _MOST_STAGES else _FEWEST_STAGES, min(asked, _FEWEST_STAGES))
@@ -173,19 +233,12 @@ def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> b
 def carries_too_much(module: Any, options: Options) -> bool:
     """Whether loop-carried floating-point tiles exceed the register file."""
     from xdsl.dialects import scf
-    from xdsl.dialects.builtin import AnyFloat
 
-    from tilewright.dialects import tile
     from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-
-    def words(value: Any) -> int:
-        if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
-            return 0
-        return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
 
     registers = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
     return any(
-        sum(map(words, op.iter_args)) > registers
+        sum(map(_words, op.iter_args)) > registers
         for op in module.walk()
         if isinstance(op, scf.ForOp)
     )

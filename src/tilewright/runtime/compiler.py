@@ -25,7 +25,13 @@ from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
-from tilewright.errors import InternalError, OutOfResources, SourceLocation, TilewrightError
+from tilewright.errors import (
+    REGISTERS,
+    InternalError,
+    OutOfResources,
+    SourceLocation,
+    TilewrightError,
+)
 from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_launch
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
@@ -47,6 +53,7 @@ from tilewright.runtime.compile_variants import (
     with_half_the_registers,
     with_less_shared_memory,
     with_more_warps,
+    words_between_dots,
 )
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
@@ -135,6 +142,7 @@ class _Variants:
         module = _front_end(self.kernel, self.signature, options)
         parts, many = warps_that_share_work(module), spills_to_avoid(module)
         rows, narrow = rows_of_dots_in_sequence(module) if parts else 0, has_narrow_dots(module)
+        words = words_between_dots(module) if rows else 0
         wider = with_more_warps(options, self.machine, parts)
         if parts and carries_too_much(module, options):
             # warps without a part in the smallest dot still hold a part of what is carried
@@ -145,7 +153,18 @@ class _Variants:
                 why = "what a loop carries needs more registers than there are"
                 return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
             wider = []
-        artifact = self._in_memory(options, module)
+        try:
+            asked = replace(options, must_fit_registers=bool(wider))
+            artifact = self._in_memory(asked, module)
+        except OutOfResources as error:
+            if error.name != REGISTERS or not wider:
+                raise
+            spills = error.required - error.limit
+            found = self._first_without_spills(wider[:1], 0)
+            if found is not None and found[0].plan.spills < spills // FEWER_SPILLS + 1:
+                why = f"about {spills} registers would be spilled"
+                return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
+            artifact = self._in_memory(options, None)
         spills, taken = artifact.plan.spills, _taken(artifact, options)
         if shares_a_row(artifact, options, self.machine):
             others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
@@ -155,7 +174,7 @@ class _Variants:
             how = "with num_warps={0.num_warps}"
         elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
             return self._without(MOST_IN_FLIGHT, taken, artifact)
-        elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow):
+        elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow, words):
             return self._with_half_the_registers(halved, artifact)
         else:
             return artifact
@@ -212,6 +231,7 @@ class _Variants:
         except OutOfResources as error:
             if not error.name.startswith("shared memory") or _as_asked.get():
                 raise
+            options = replace(options, must_fit_registers=False)
             for smaller in with_less_shared_memory(options, error):
                 try:
                     artifact = self.compile(smaller)

@@ -22,7 +22,7 @@ from typing import Self
 from tilewright import config
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
-from tilewright.errors import OutOfResources, PassError
+from tilewright.errors import REGISTERS, OutOfResources, PassError
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.targets import TargetInfo
 
@@ -284,7 +284,7 @@ def _failure(log: str, ptx: str, target: TargetInfo) -> OutOfResources | PassErr
         threads = re.search(r"\.maxntid\s+(\d+)", ptx)
         limit = max_registers_per_thread(-(-int(threads[1]) // 32)) if threads else 0
         limit = int(given[1]) if given else limit
-        return OutOfResources(target.max_registers, limit, "registers a thread")
+        return OutOfResources(target.max_registers, limit, REGISTERS)
     lines = ptx.splitlines()
     shown: list[str] = []
     for line in warnings_of(log)[:8]:

@@ -13,7 +13,8 @@ from xdsl.ir import Attribute
 from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options
 from tilewright.backends.lowering import LoweringBackend, launch_arguments
 from tilewright.backends.nvidia.assemble import Assembler
-from tilewright.backends.nvidia.codegen import emit_module
+from tilewright.backends.nvidia.codegen import KernelCodegen, emit_module
+from tilewright.backends.nvidia.live_registers import live_registers
 from tilewright.backends.nvidia.lower.output import ASSERT_TRAPS
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.pipeline import nvidia_passes
@@ -25,9 +26,10 @@ from tilewright.backends.nvidia.register_limits import (
     limit_for_occupancy,
 )
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
+from tilewright.errors import REGISTERS, OutOfResources
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
-from tilewright.passes.gpu.analysis.registers import LIMIT
+from tilewright.passes.gpu.analysis.registers import LIMIT, max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.targets import TargetInfo
@@ -110,6 +112,8 @@ def _emitted(
     """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has MMAs of
     tiles, and how many bytes a thread loads without a side effect between (0: prefetched, few need be in flight)."""
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
+    if options.must_fit_registers:
+        _check_registers(gen, options)
     plan = LaunchPlan(
         name=gen.function.name,
         arguments=arguments,
@@ -123,6 +127,24 @@ def _emitted(
     )
     loaded_bytes = 0 if gen.prefetches else gen.loaded_bytes
     return str(llvm_module), plan, gen.multiplies, loaded_bytes
+
+
+_CERTAIN = 32
+"""Registers by which an estimate exceeds those of a thread if values are certain to be spilled."""
+_LARGE_TILE = 4
+"""A kernel in which no tile takes one in so many registers of a thread hardly wants more than there are."""
+
+
+def _check_registers(gen: KernelCodegen, options: Options) -> None:
+    """Raise OutOfResources if far more registers are wanted than a thread has. A kernel whose warps or CTAs a pass has
+    chosen is left alone: it could choose others."""
+    limit = max_registers_per_thread(gen.warps)
+    most = max(map(len, gen.values.values()), default=0)
+    if gen.cluster > 1 or gen.warps != options.num_warps or _LARGE_TILE * most < limit:
+        return
+    found = live_registers(gen, limit)
+    if found >= limit + _CERTAIN:
+        raise OutOfResources(found, limit, REGISTERS)
 
 
 def _planned_ctas(module: ModuleOp) -> int:
