@@ -123,9 +123,13 @@ def _loaded(block: Any) -> set[Any]:
     found: set[Any] = set()
     for instruction in block.instructions:
         kind = type(instruction)
-        if kind is llvm.LoadInstr or (kind is llvm.CallInstr and _loads(instruction.callee)):
-            found.add(instruction)
-        elif isinstance(instruction, _PARTS) and not found.isdisjoint(_instructions(instruction)):
+        if (
+            kind is llvm.LoadInstr
+            or (kind is llvm.CallInstr and _loads(instruction.callee))
+            or (
+                isinstance(instruction, _PARTS) and not found.isdisjoint(_instructions(instruction))
+            )
+        ):
             found.add(instruction)
     return found
 

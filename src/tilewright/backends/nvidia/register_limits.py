@@ -81,8 +81,8 @@ class Made:
         return self.thread_bytes * self.block.threads * self.ctas
 
     def has_most_of(self, loaded_bytes: int) -> bool:
-        """Whether a thread has nearly all of these bytes in flight."""
-        return 5 * self.thread_bytes >= 4 * loaded_bytes
+        """Whether a thread has so many of these bytes in flight that the others gain nothing or little."""
+        return 10 * self.thread_bytes >= 7 * loaded_bytes
 
     def registers_for(self, thread_bytes: float) -> float:
         """About how many registers a thread needs to have so many bytes in flight."""

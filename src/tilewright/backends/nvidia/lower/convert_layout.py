@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from math import prod
-from operator import or_
+from operator import or_, xor
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -195,7 +195,10 @@ class _PlainAccess:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self._lanes = [layout.thread_offset(lane, 0) for lane in range(32)]
+        lanes = [(0,) * layout.rank]
+        for vector in layout.lanes:
+            lanes += [tuple(map(xor, lane, vector)) for lane in lanes]
+        self._places = [_row_and_column(lane, layout.shape) for lane in lanes]
         self._runs: dict[int, tuple[int, int]] = {}
 
     def cost(self, where: SharedTile) -> int:
@@ -209,8 +212,17 @@ class _PlainAccess:
             runs = runs_of(where, self.layout, most)
             self._runs[most] = len(runs), len(runs[0])
         count, length = self._runs[most]
-        places = [where.flat(lane) * where.size for lane in self._lanes]
-        return count * (1 + wavefronts(places, where.size * length))
+        pitch, size = where.pitch, where.size
+        places = [(row * pitch + column) * size for row, column in self._places]
+        return count * (1 + wavefronts(places, size * length))
+
+
+def _row_and_column(coordinates: Vector, shape: Vector) -> tuple[int, int]:
+    """Coordinates in a tile as those in a matrix of its rows."""
+    row = 0
+    for c, extent in zip(coordinates[:-1], shape[:-1], strict=True):
+        row = row * extent + c
+    return row, coordinates[-1]
 
 
 def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
