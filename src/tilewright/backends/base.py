@@ -192,8 +192,6 @@ class Options:
     being recorded for the launch, which waits for the kernel then."""
     disable: tuple[str, ...] = ()
     """Names of passes to leave out."""
-    must_fit_registers: bool = False
-    """On a GPU: raise OutOfResources before code is generated if values are certain to be spilled."""
     check: tuple[str, ...] = ()
     """Checks in compiled code: "bounds", "views" (see `docs/debugging.md`)."""
 

@@ -64,6 +64,15 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
     return [replace(options, num_warps=options.num_warps << i) for i in counts]
 
 
+def require_registers(module: Any) -> None:
+    """Let code generation of a module fail if values are certain to be spilled."""
+    from xdsl.dialects.builtin import UnitAttr
+
+    from tilewright.passes.gpu.analysis.registers import MUST_FIT
+
+    module.attributes[MUST_FIT] = UnitAttr()
+
+
 _FEW_WARPS = 8
 """Warps per SM up to which twice as many fill the time in which others wait for MMAs."""
 _FEWEST_CTAS = _FEWEST_STAGES = 2

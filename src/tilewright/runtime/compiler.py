@@ -44,6 +44,7 @@ from tilewright.runtime.compile_variants import (
     carries_too_much,
     has_narrow_dots,
     less_shared_memory_text,
+    require_registers,
     rows_of_dots_in_sequence,
     serializes_mmas,
     shares_a_row,
@@ -153,9 +154,10 @@ class _Variants:
                 why = "what a loop carries needs more registers than there are"
                 return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
             wider = []
+        if wider:
+            require_registers(module)
         try:
-            asked = replace(options, must_fit_registers=bool(wider))
-            artifact = self._in_memory(asked, module)
+            artifact = self._in_memory(options, module)
         except OutOfResources as error:
             if error.name != REGISTERS or not wider:
                 raise
@@ -231,7 +233,6 @@ class _Variants:
         except OutOfResources as error:
             if not error.name.startswith("shared memory") or _as_asked.get():
                 raise
-            options = replace(options, must_fit_registers=False)
             for smaller in with_less_shared_memory(options, error):
                 try:
                     artifact = self.compile(smaller)

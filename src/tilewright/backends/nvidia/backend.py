@@ -29,7 +29,7 @@ from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.errors import REGISTERS, OutOfResources
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
-from tilewright.passes.gpu.analysis.registers import LIMIT, max_registers_per_thread
+from tilewright.passes.gpu.analysis.registers import LIMIT, MUST_FIT, max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.targets import TargetInfo
@@ -112,7 +112,7 @@ def _emitted(
     """The LLVM module as text, the plan as far as it is known before assembly, whether the kernel has MMAs of
     tiles, and how many bytes a thread loads without a side effect between (0: prefetched, few need be in flight)."""
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
-    if options.must_fit_registers:
+    if MUST_FIT in module.attributes:
         _check_registers(gen, options)
     plan = LaunchPlan(
         name=gen.function.name,

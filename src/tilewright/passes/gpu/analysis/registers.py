@@ -10,6 +10,9 @@ from tilewright.ir.walk import ancestors
 LIMIT = "gpu.max_registers"
 """On a function: the registers per thread that a launch allows (`maxnreg`)."""
 
+MUST_FIT = "gpu.must_fit_registers"
+"""On a module: code generation raises OutOfResources if values are certain to be spilled."""
+
 PARTITIONS = 4
 """Partitions of an SM, each with its warps and its registers."""
 REGISTERS_PER_PARTITION = 16 << 10
