@@ -39,6 +39,37 @@ ARTANH = tuple(1.0 / (2 * k + 1) for k in range(7))
 EXP2M1 = tuple(math.log(2) ** k / math.factorial(k) for k in range(1, 10))
 SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(6))
 COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(7))
+#: log(1 + f) / f for 1 + f in [sqrt 1/2, sqrt 2), without the division of ARTANH, to 2^-35
+LOG1P = (
+    9.9999999998746514e-01, -5.0000000035951708e-01, 3.3333334249206592e-01, -2.4999992728449305e-01,
+    1.9999888139973632e-01, -1.6667024572009081e-01, 1.4290811739428991e-01, -1.2495435324992145e-01,
+    1.1006038270379548e-01, -9.9459961867196620e-02, 1.0047205118889331e-01, -9.8044200677862001e-02,
+    5.2358885169237791e-02,
+)  # fmt: skip
+#: (1 + 2 x) e^(x^2) erfc(x) as a polynomial of (x - 3.75) / (x + 3.75) for 0 <= x <= 10.3 (Shepherd and Laframboise, 1981)
+ERFC = (
+    1.2375126308398818e+00, -1.4024059851250248e-01, 3.5854149558778546e-03, 8.2276733587904244e-02,
+    -1.0880391134323519e-01, 9.2304424265546664e-02, -5.8693613821792306e-02, 2.8361263425203329e-02,
+    -9.7457076626729956e-03, 1.7607242945592355e-03, 2.9372011875832612e-04, -3.0243355970420237e-04,
+    4.4334176427359592e-05, 3.2753772642812119e-05,
+)  # fmt: skip
+_ERFC_MIDDLE, _ERFC_END = 3.75, 10.3
+#: lgamma(2 + t) / t for t in [-1/2, 3/2]; x times the rest of Stirling's series as a polynomial of 1 / x^2 for x >= 3.5;
+#: sin(pi r) / r as a polynomial of r^2 for |r| <= 1/2
+LGAMMA = (
+    4.2278433509406127e-01, 3.2246703342616900e-01, -6.7352300393283784e-02, 2.0580807679282203e-02,
+    -7.3855665398210235e-03, 2.8905387154198113e-03, -1.1926409879012636e-03, 5.0935040277582365e-04,
+    -2.2328490829071093e-04, 1.0069653015717245e-04, -4.6174325503523504e-05, 1.9805027228564317e-05,
+    -6.7675954434403622e-06, 1.5039873757704796e-06, -1.5554927500989438e-07,
+)  # fmt: skip
+STIRLING = (
+    8.3333333332946152e-02, -2.7777774350712585e-03, 7.9360077107380159e-04, -5.9250529060368099e-04,
+    7.7135756661929843e-04, -9.9288260544766753e-04,
+)  # fmt: skip
+SINPI = (
+    3.1415926535896350e+00, -5.1677127799879594e+00, 2.5501640359067448e+00, -5.9926443393572859e-01,
+    8.2144794670648530e-02, -7.3640054721156624e-03, 4.4749208490763595e-04,
+)  # fmt: skip
 _HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
 _ROOT_BITS = int(np.float64(math.sqrt(0.5)).view(np.int64))
 _MOST_TURNS, _MOST_QUOTIENT = 30000.0, float(2**28)
@@ -92,14 +123,20 @@ class Double(Arithmetic):
         p, scale = self.exp2m1(self.b.fmul(x, self.c(math.log2(math.e))))
         return self.fma(scale, p, self.b.fsub(scale, self.c(1.0)))
 
-    def log(self, u: Any, near: Any, base: float = math.e) -> Any:
-        """Logarithm of `u`, a normal number; `near` = u - 1 where u is near 1, with all digits."""
+    def log(self, u: Any, near: Any, base: float = math.e, exact: bool = False) -> Any:
+        """Logarithm of `u`, a normal number; `near` = u - 1 where u is near 1, with all digits.
+
+        For results that are rounded to fp32; `exact`: for exponents, which are multiplied first.
+        """
         b = self.b
         mantissa, e = self.split(u)
         f = self.select(self.equal(e, self.c(0.0)), near, b.fsub(mantissa, self.c(1.0)))
-        s = b.fdiv(f, b.fadd(f, self.c(2.0)))
-        series = tuple(2.0 / math.log(base) * c for c in ARTANH)
-        found = self.fma(s, self.poly(b.fmul(s, s), series), b.fmul(e, self.c(math.log(2, base))))
+        if exact:
+            s = b.fdiv(f, b.fadd(f, self.c(2.0)))
+            p = self.poly(b.fmul(s, s), tuple(2.0 / math.log(base) * c for c in ARTANH))
+        else:
+            s, p = f, self.poly(f, tuple(c / math.log(base) for c in LOG1P))
+        found = self.fma(s, p, b.fmul(e, self.c(math.log(2, base))))
         return self.with_edges_of_log(u, found)
 
     def split(self, u: Any) -> tuple[Any, Any]:
@@ -173,16 +210,22 @@ def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[
             return found
         wide = like(values[0].type, _F64)
         far = is_far(Double(b, ctx, wide), *(b.fpext(v, wide) for v in values))
-        some, bits = far, ir.IntType(count)
-        if count > 1:
-            some = b.icmp_unsigned("!=", b.bitcast(far, bits), ir.Constant(bits, 0))
 
         def slow() -> list[Value]:
             return [b.select(far, library.call(b, ctx, name, [*values], count), found)]
 
-        return conditional(b, some, slow, [found])[0]
+        return conditional(b, _any(b, far), slow, [found])[0]
 
     return function
+
+
+def _any(b: Builder, condition: Any) -> Any:
+    """Whether a condition holds in some lane."""
+    count = lanes(condition.type)
+    if count == 1:
+        return condition
+    bits = ir.IntType(count)
+    return b.icmp_unsigned("!=", b.bitcast(condition, bits), ir.Constant(bits, 0))
 
 
 # ---- powers and logarithms ------------------------------------------------------------------------------
@@ -191,7 +234,7 @@ def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[
 def _pow(d: Double, x: Any, y: Any) -> Any:
     b, zero, one = d.b, d.c(0.0), d.c(1.0)
     size = d.abs(x)
-    power = b.fmul(y, d.log(size, b.fsub(size, one), 2.0))
+    power = b.fmul(y, d.log(size, b.fsub(size, one), 2.0, exact=True))
     found = d.exp2(power)
     # log2(1) * inf is NaN
     found = d.select(d.equal(size, one), one, found)
@@ -252,6 +295,54 @@ def _atanh(d: Double, x: Any) -> Any:
     size = d.abs(x)
     ratio = d.b.fdiv(d.b.fadd(size, size), d.b.fsub(d.c(1.0), size))
     return d.copysign(d.b.fmul(d.log1p(ratio), d.c(0.5)), x)
+
+
+# ---- functions of distributions ------------------------------------------------------------------------------
+
+
+def _erfc(d: Double, x: Any) -> Any:
+    b = d.b
+    size = d.clamp(d.abs(x), _ERFC_END)  # beyond, the result is 0
+    power = d.exp2(b.fmul(b.fmul(size, size), d.c(-math.log2(math.e))))
+    left, right = b.fadd(size, d.c(_ERFC_MIDDLE)), d.fma(size, d.c(2.0), d.c(1.0))
+    inverse = b.fdiv(d.c(1.0), b.fmul(left, right))
+    t = b.fmul(b.fmul(b.fsub(size, d.c(_ERFC_MIDDLE)), right), inverse)
+    tail = b.fmul(b.fmul(d.poly(t, ERFC), b.fmul(left, inverse)), power)
+    return d.select(d.less(x, d.c(0.0)), b.fsub(d.c(2.0), tail), tail)
+
+
+def _lgamma(d: Double, x: Any) -> Any:
+    b, size = d.b, d.abs(x)
+    found = _lgamma_of_positive(d, size)
+
+    def reflected() -> list[Value]:
+        """log(pi / |x sin(pi x)|) - lgamma(|x|)"""
+        r = b.fsub(size, d.round(size))
+        sine = d.abs(b.fmul(r, d.poly(b.fmul(r, r), SINPI)))
+        product = b.fmul(size, sine)
+        other = b.fsub(d.c(math.log(math.pi)), d.log(product, b.fsub(product, d.c(1.0))))
+        return [d.select(negative, b.fsub(other, found), found)]
+
+    negative = d.less(x, d.c(0.0))
+    found = conditional(b, _any(b, negative), reflected, [found])[0]
+    return d.select(d.equal(size, d.c(math.inf)), size, found)
+
+
+def _lgamma_of_positive(d: Double, x: Any) -> Any:
+    """Stirling's series from 3.5 on; below, of x + 1 or x + 2 less the logarithm of what that multiplies by."""
+    b, one = d.b, d.c(1.0)
+    shifts, shifts_twice = d.less(x, d.c(1.5)), d.less(x, d.c(0.5))
+    is_near = d.less(x, d.c(3.5))
+    y = b.fadd(x, d.select(shifts_twice, d.c(2.0), d.select(shifts, one, d.c(0.0))))
+    factor = d.select(shifts_twice, d.fma(x, x, x), x)
+    factor = d.select(b.and_(is_near, b.not_(shifts)), one, factor)
+    logarithm = d.log(factor, b.fsub(factor, one))
+    t = b.fsub(y, d.c(2.0))
+    near = b.fsub(b.fmul(t, d.poly(t, LGAMMA)), logarithm)
+    inverse = b.fdiv(one, x)
+    rest = d.fma(inverse, d.poly(b.fmul(inverse, inverse), STIRLING), d.c(math.log(2 * math.pi) / 2))
+    far = d.fma(b.fsub(x, d.c(0.5)), logarithm, b.fsub(rest, x))
+    return d.select(is_near, near, far)
 
 
 # ---- angles ----------------------------------------------------------------------------------------------
@@ -331,6 +422,7 @@ _CORES: dict[str, _Core] = {
     "log1p": _keep_zero(Double.log1p), "pow": _pow, "log10": _log10,
     "exp10": _exp10, "sinh": _sinh, "cosh": _cosh, "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
     "atan": _atan, "atan2": _atan2, "asin": _asin, "acos": _acos, "hypot": _hypot,
+    "erfc": _erfc, "lgamma": _lgamma,
 }  # fmt: skip
 FUNCTIONS = {name: _in_double(name, core) for name, core in _CORES.items()} | {
     "tan": _or_library("tan", _tan, lambda d, x: d.b.not_(d.less(d.abs(x), d.c(_MOST_TURNS)))),
