@@ -17,13 +17,13 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
-_DIVISOR = re.compile(r"index\s*(?://|%)\s*(\d+)")
+_DIVISOR = re.compile(r"\b(\w+?)index\s*(?://|%)\s*(\d+)")
 
 _POINTWISE = 512
 _TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
@@ -59,8 +59,8 @@ class Work:
     passes: int = 1
     """How many reductions follow each other: each is a loop over the row."""
     threads: int = 1
-    divisors: tuple[int, ...] = ()
-    """What the kernel divides its running indices by, where one dimension stands for several of a tensor."""
+    divisors: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """What the kernel divides the index of a dimension by, where that stands for several of a tensor."""
 
 
 def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
@@ -71,12 +71,10 @@ def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
         return None
     if work.kind == "pointwise":
         chosen = _pointwise(names, work)
-    elif work.kind == "reduction" and names == ["XBLOCK", "R0_BLOCK"]:
-        chosen = _reduction(work)
-    elif work.kind == "reduction" and {*names} == {"XBLOCK", "R0_BLOCK", "R1_BLOCK"}:
-        chosen = {"XBLOCK": 1, "R0_BLOCK": 1, "R1_BLOCK": _LONG_ALONG}
-    elif work.kind == "persistent_reduction" and names == ["XBLOCK"]:
-        chosen = {"XBLOCK": _rows(work)}
+    elif work.kind == "reduction" and "R0_BLOCK" in names:
+        chosen = _reduction(names, work)
+    elif work.kind == "persistent_reduction" and "XBLOCK" in names:
+        chosen = {**dict.fromkeys(names, 1), "XBLOCK": _rows(work)}
     else:
         return None
     return {name: min(chosen[name], sizes[name]) for name in names}
@@ -89,27 +87,34 @@ def _dimension(name: str) -> str:
 
 def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
     if len(names) == 1:
-        return {names[0]: _in_one_block(_POINTWISE, work)}
+        return {names[0]: _undivided(_POINTWISE, "x", work)}
     found = _TRANSPOSE if len(names) == 2 else _CUBE
     if work.scatters:
         found = {name: size if name == "XBLOCK" else 1 for name, size in found.items()}
-    return found
+    return {name: _undivided(size, _dimension(name), work) for name, size in found.items()}
 
 
-def _in_one_block(block: int, work: Work) -> int:
+def _undivided(block: int, dimension: str, work: Work) -> int:
     """`block`, or the largest smaller one that divides all divisors: its lanes then have one quotient, and lie
     side by side in memory. `block` where that is less than a vector.
     """
-    common = math.gcd(block, *work.divisors)
+    common = math.gcd(block, *work.divisors.get(dimension, ()))
     return common if common >= _VECTOR else block
 
 
-def _reduction(work: Work) -> Mapping[str, int]:
-    if not work.across:
+def _reduction(names: Sequence[str], work: Work) -> Mapping[str, int]:
+    """One row a program, or some columns: blocks of the innermost dimensions, 1 of the others."""
+    found = dict.fromkeys(names, 1)
+    inner = "R1_BLOCK" if "R1_BLOCK" in names else "R0_BLOCK"
+    if work.across:
+        long = work.sizes["r0_"] > _LONG and not work.scans
+        found |= {"XBLOCK": _columns(work), inner: _ALONG if long else 1}
+    elif inner == "R1_BLOCK":
+        found[inner] = _LONG_ALONG
+    else:
         block = _SCAN_ALONG if work.scans else _LONG_ALONG if work.passes > 1 else _ALONG
-        return {"XBLOCK": 1, "R0_BLOCK": _in_one_block(block, work)}
-    long = work.sizes["r0_"] > _LONG and not work.scans
-    return {"XBLOCK": _columns(work), "R0_BLOCK": _ALONG if long else 1}
+        found[inner] = _undivided(block, "r0_", work)
+    return found
 
 
 def _columns(work: Work) -> int:
@@ -117,7 +122,7 @@ def _columns(work: Work) -> int:
     columns = _COLUMNS
     while columns > 16 and work.sizes["x"] < columns * work.threads:
         columns //= 2
-    return columns
+    return _undivided(columns, "x", work)
 
 
 def _rows(work: Work) -> int:
@@ -180,7 +185,7 @@ def choose(
         scans=bool(meta.get("num_reduction", 1) == 0),
         scatters=bool(meta.get("atomic_add_found")),
         passes=meta.get("num_reduction", 1),
-        divisors=tuple(int(n) for n in _DIVISOR.findall(source)),
+        divisors=_divisors(source),
         threads=getattr(triton_meta["device"], "multi_processor_count", None) or 1,
     )
     found = blocks(work, configs[0].kwargs)
@@ -195,6 +200,14 @@ def choose(
     tunes = meta.get("max_autotune") or meta.get("max_autotune_pointwise")
     tried = neighbors(found, size_hints) if tunes else [found]
     return [config(blocks, num_warps=1, num_stages=1) for blocks in tried]
+
+
+def _divisors(source: str) -> dict[str, list[int]]:
+    """`Work.divisors` of a kernel."""
+    found: dict[str, list[int]] = {}
+    for dimension, number in _DIVISOR.findall(source):
+        found.setdefault(dimension, []).append(int(number))
+    return found
 
 
 def neighbors(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[str, int]]:
