@@ -12,6 +12,7 @@ The numbers were measured with `benchmarks/inductor.py` on AVX-512; with narrowe
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import math
@@ -24,6 +25,8 @@ from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
 _DIVISOR = re.compile(r"\b(\w+?)index\s*(?://|%)\s*(\d+)")
+#: the index that a load runs along: `x1` in `tl.load(in_ptr0 + (x1 + 200*r0_2)`
+_ALONG_MEMORY = re.compile(r"tl\.load\(\w+ \+ \((?:[^\n]*? \+ )??([xyzr]\d*_?)\d+[ )]")
 
 _POINTWISE = 512
 _TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
@@ -181,7 +184,7 @@ def choose(
     work = Work(
         kind=heuristic_type.name.lower(),
         sizes=size_hints,
-        across=_is_across(meta),
+        across=_is_across(meta, source),
         scans=bool(meta.get("num_reduction", 1) == 0),
         scatters=bool(meta.get("atomic_add_found")),
         passes=meta.get("num_reduction", 1),
@@ -218,12 +221,15 @@ def neighbors(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[s
     return [dict(found), *({**found, name: size} for size in near)]
 
 
-def _is_across(meta: Mapping[str, Any]) -> bool:
-    """Whether most accesses run along a dimension that is kept, as Inductor scored them."""
+def _is_across(meta: Mapping[str, Any], source: str) -> bool:
+    """Whether most accesses run along a dimension that is kept: as Inductor scored them, which it does for kernels with
+    one kept dimension, or as the kernel's loads say."""
     hint = getattr(meta.get("reduction_hint"), "name", "DEFAULT")
     scores = meta.get("tiling_scores") or {}
-    if hint != "DEFAULT" or not scores:
+    if hint != "DEFAULT":
         return hint.startswith("OUTER")
+    if not scores:
+        scores = collections.Counter(_ALONG_MEMORY.findall(source))
     reduced = sum(score for name, score in scores.items() if name.startswith("r"))
     return sum(scores.values()) - reduced > reduced
 
