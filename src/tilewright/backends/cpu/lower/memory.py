@@ -8,6 +8,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, SSAValue
 
+from tilewright.backends.cpu.lower import strided
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.elementwise import lower_elementwise
@@ -148,7 +149,12 @@ def _size(element: Attribute) -> int:
 
 def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
-    kind = _stored(element, lanes)
+    kind: Any = _stored(element, lanes)
+    if op.mask is None:
+        strided_value = strided.load(gen, op.pointers, kind, _size(element))
+        if strided_value is not None:
+            gen.set(op.result, from_storage(gen, strided_value, element, lanes))
+            return
     pointers = gen.get(op.pointers)
     name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
@@ -161,6 +167,8 @@ def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
 def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
     lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
     value = to_storage(gen, gen.get(op.value), element, lanes)
+    if op.mask is None and strided.store(gen, op.pointers, value, _size(element)):
+        return
     pointers = gen.get(op.pointers)
     name = f"llvm.masked.scatter.{mangled(value.type)}.v{lanes}p0"
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,7 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
             emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a)
         )
         disjoint = emit.either(disjoint, _rows_alternate(emit, access, store, base_a, base_b))
+        disjoint = emit.either(disjoint, _elements_alternate(emit, access, store, base_a, base_b))
         if same is not False:
             same = emit.both(same, emit.compare("eq", base_a, base_b))
             for x, y in zip(access.strides, store.strides, strict=True):
@@ -125,6 +127,28 @@ def _rows_alternate(
         return False
     size = element_bytes(_element(access))
     row, step = shape[dims[1]] * size, (strides[0] or 0) * size
+    return _alternate(emit, row, step, base_a, base_b)
+
+
+def _elements_alternate(
+    emit: Emitter, access: View, store: View, base_a: SSAValue, base_b: SSAValue
+) -> bool | SSAValue:
+    """Whether elements of one access lie between those of the other: all strides have a common divisor above 1."""
+    sizes = {element_bytes(_element(each)) for each in (access, store)}
+    strides: list[int | None] = []
+    for each in (access, store):
+        extents = tile.shape_of(_accessed(each))
+        strides += [constant_int(s) for s, n in zip(each.strides, extents, strict=True) if n > 1]
+    if len(sizes) > 1 or None in strides:
+        return False
+    size = sizes.pop()
+    return _alternate(emit, size, math.gcd(*(s or 0 for s in strides)) * size, base_a, base_b)
+
+
+def _alternate(
+    emit: Emitter, row: int, step: int, base_a: SSAValue, base_b: SSAValue
+) -> bool | SSAValue:
+    """Whether the bases differ by at least `row` and at most `step - row` modulo `step`, in bytes."""
     if step < 2 * row:
         return False
     between = emit.binary(arith.SubiOp, base_b, base_a)

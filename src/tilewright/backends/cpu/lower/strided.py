@@ -1,0 +1,152 @@
+"""Gathers and scatters with a small constant stride as whole vectors and shuffles.
+
+A gather takes one load per lane. Lanes 2, 3 or 4 elements apart, or in reverse order, lie in as many vectors as the stride
+says: these are loaded whole and shuffled, or shuffled and stored with masks. The elements between two lanes are never
+farther from both than a page's size, so that loading them cannot fault; they are never stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from tilewright.backends.llvm.types import Value, call, mangled, undefined
+from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.emit import constant_int
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.codegen import KernelCodegen
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_LARGEST = 4
+
+
+def stride_of(pointers: SSAValue) -> tuple[SSAValue, int] | None:
+    """The pointer of the first lane, and the small constant number of elements from lane to lane; None if not so."""
+    add = pointers.owner
+    if not isinstance(add, tile.AddPtrOp) or not isinstance(add.operands[0].owner, cpu.SplatOp):
+        return None
+    product = add.operands[1].owner
+    if not isinstance(product, arith.MuliOp):
+        return None
+    iota, factor = (v.owner for v in product.operands)
+    if not isinstance(iota, cpu.IotaOp) or not isinstance(factor, cpu.SplatOp):
+        return None
+    stride = constant_int(factor.operands[0])
+    if constant_int(iota.operands[0]) != 0 or stride is None:
+        return None
+    if stride == 1 or not 1 <= abs(stride) <= _LARGEST:
+        return None
+    return add.operands[0].owner.operands[0], stride
+
+
+class _Run:
+    """`lanes` elements, `stride` apart, that begin at `pointer`: the vectors they lie in and their places there."""
+
+    def __init__(
+        self, gen: KernelCodegen, pointer: Value, stride: int, kind: ir.VectorType
+    ) -> None:
+        self.builder, self.kind = gen.builder, kind
+        lanes, apart = kind.count, abs(stride)
+        #: element of the first vector where each vector begins: the last one ends with the last lane
+        self.starts = [lanes * j for j in range(apart - 1)] + [(lanes - 1) * apart + 1 - lanes]
+        #: lane at each place; -1: none
+        self.lanes: list[list[int]] = [[-1] * lanes for _ in self.starts]
+        for lane in range(lanes):
+            place = apart * (lane if stride > 0 else lanes - 1 - lane)
+            vector = min(place // lanes, apart - 1)
+            self.lanes[vector][place - self.starts[vector]] = lane
+        lowest = 0 if stride > 0 else (lanes - 1) * stride
+        self.pointers = [
+            self.builder.gep(
+                pointer, [ir.Constant(_I64, lowest + start)], source_etype=kind.element
+            )
+            for start in self.starts
+        ]
+
+    def load(self, align: int) -> Value:
+        found: Value | None = None
+        count = self.kind.count
+        for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
+            loaded = self.builder.load(pointer, align=align, typ=self.kind)
+            before = undefined(self.kind) if found is None else found
+            picks = [count + lanes.index(i) if i in lanes else i for i in range(count)]
+            found = self.builder.shuffle_vector(before, loaded, _picks(picks))
+        assert found is not None
+        return found
+
+    def store(self, value: Value, align: int) -> None:
+        for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
+            picks = _picks([max(lane, 0) for lane in lanes])
+            spread = self.builder.shuffle_vector(value, undefined(self.kind), picks)
+            kind = ir.VectorType(_I1, len(lanes))
+            mask = ir.Constant(kind, [int(lane >= 0) for lane in lanes])
+            name = f"llvm.masked.store.{mangled(self.kind)}.p0"
+            call(
+                self.builder, name, ir.VoidType(), spread, pointer, ir.Constant(_I32, align), mask
+            )
+
+
+def _picks(places: list[int]) -> Value:
+    return ir.Constant(ir.VectorType(_I32, len(places)), places)
+
+
+def _part(gen: KernelCodegen, kind: ir.VectorType, size: int) -> ir.VectorType:
+    """What fits in one register of a vector."""
+    lanes = min(kind.count, max(1, gen.target.vector_bits // (8 * size)))
+    return ir.VectorType(kind.element, lanes)
+
+
+def _runs(
+    gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int
+) -> list[_Run] | None:
+    """The runs of the registers of a vector, if its lanes have a small stride."""
+    found = stride_of(pointers)
+    if found is None:
+        return None
+    part = _part(gen, kind, size)
+    if part.count < 2 * abs(found[1]):
+        return None
+    first: Any = gen.get(found[0])
+    runs = []
+    for start in range(0, kind.count, part.count):
+        offset = [ir.Constant(_I64, start * found[1])]
+        place = gen.builder.gep(first, offset, source_etype=kind.element)
+        runs.append(_Run(gen, place, found[1], part))
+    return runs
+
+
+def load(
+    gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int
+) -> Value | None:
+    """All lanes of a gather, if they have a small stride."""
+    runs = _runs(gen, pointers, kind, size)
+    if runs is None:
+        return None
+    parts = [run.load(size) for run in runs]
+    while len(parts) > 1:
+        order = _picks(list(range(2 * parts[0].type.count)))
+        parts = [
+            gen.builder.shuffle_vector(a, b, order)
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]
+
+
+def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bool:
+    """Store all lanes of a scatter, if they have a small stride and the target stores with masks."""
+    if not gen.target.has("avx512f" if size >= 4 else "avx512bw"):
+        return False
+    kind: Any = value.type
+    runs = _runs(gen, pointers, kind, size)
+    if runs is None:
+        return False
+    for index, run in enumerate(runs):
+        count = run.kind.count
+        picks = _picks(list(range(index * count, (index + 1) * count)))
+        part = value if len(runs) == 1 else gen.builder.shuffle_vector(value, undefined(kind), picks)
+        run.store(part, size)
+    return True
