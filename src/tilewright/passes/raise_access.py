@@ -51,7 +51,7 @@ consumer would have to; they stay in the residual mask.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeGuard
 
 from xdsl.dialects import arith
@@ -66,6 +66,7 @@ from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
+from tilewright.passes.analysis.block_indices import block_index
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.forms import (
     LANE,
@@ -106,7 +107,7 @@ class RaiseAccess(Pass):
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in functions_of(module):
-            _Raiser(op, self.drop_unseen, scalar_loads=not target.is_gpu).run(op)
+            _Raiser(op, self.drop_unseen, on_cpu=not target.is_gpu).run(op)
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,9 @@ class _Raiser:
 
     name = RaiseAccess.name
 
-    def __init__(self, function: FuncOp, drop_unseen: bool, scalar_loads: bool) -> None:
-        """`scalar_loads`: whether loads of one element for all lanes become scalar ones."""
-        self.scalar_loads = scalar_loads
+    def __init__(self, function: FuncOp, drop_unseen: bool, on_cpu: bool) -> None:
+        """`on_cpu`: loads of one element for all lanes become scalar ones, indices of 32 bits where they are small."""
+        self.on_cpu = on_cpu
         promise = address_arithmetic(function)
         self.affine = AffineAnalysis(promise)
         self.affine.emitted = {}
@@ -234,7 +235,7 @@ class _Raiser:
 
     def _make_scalar(self, op: tile.LoadOp, form: Form, emitter: Emitter) -> bool:
         """Replace a load whose lanes have one address by a scalar load, if no masked-off lane is observed."""
-        if not self.scalar_loads or not form.is_uniform:
+        if not self.on_cpu or not form.is_uniform:
             return False
         live = None
         if op.mask is not None:
@@ -279,7 +280,9 @@ class _Raiser:
     def _address(self, form: Form, shape: tuple[int, ...], emitter: Emitter) -> _Address:
         address = _Address(self._base(form, emitter), [], [], [], [], [])
         for dim, extent in enumerate(shape):
-            self._dimension(form.terms.get(dim, {}), extent, address, emitter)
+            uniform = self._dimension(form.terms.get(dim, {}), extent, address, emitter)
+            if uniform is not None:
+                address = replace(address, base=emitter.advance(address.base, uniform))
         return address
 
     def _base(self, form: Form, emitter: Emitter) -> SSAValue:
@@ -291,8 +294,9 @@ class _Raiser:
 
     def _dimension(
         self, atoms: dict[Atom, Polynomial], extent: int, address: _Address, emitter: Emitter
-    ) -> None:
-        """Append one dimension's operands to `address`."""
+    ) -> SSAValue | None:
+        """Append one dimension's operands to `address`. Returns what is to be added to its base, if anything."""
+        uniform: SSAValue | None = None
         (atom, stride), *more = atoms.items() or [(LANE, Polynomial())]
         if not more and atom == LANE:
             address.kinds.append("strided")
@@ -302,9 +306,14 @@ class _Raiser:
             address.sizes.append(self.affine.emit(atom.size, emitter))
         else:
             address.kinds.append("indexed")
-            address.indices.append(self.affine.emit_terms(atoms, extent, emitter))
+            small = block_index(self.affine, atoms, extent, emitter) if self.on_cpu else None
+            if small is None:
+                small = self.affine.emit_terms(atoms, extent, emitter), None
+            index, uniform = small
+            address.indices.append(index)
             stride = Polynomial()
         address.strides.append(self.affine.emit(stride, emitter))
+        return uniform
 
     # ---- which lanes -------------------------------------------------------------------------------
 

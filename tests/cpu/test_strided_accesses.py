@@ -1,0 +1,88 @@
+"""Accesses with small constant strides, and with quotients and remainders of running indices."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+
+@tw.jit
+def strided_kernel(x_ptr, o_ptr, IN: tl.constexpr, OUT: tl.constexpr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(o_ptr + OUT * i, tl.load(x_ptr + IN * i))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.bool_])
+@pytest.mark.parametrize("strides", [(2, 1), (3, 1), (4, 1), (-1, 1), (-2, 1), (-3, -2), (1, 2), (1, 3), (1, -4), (1, 5)])  # fmt: skip
+@pytest.mark.parametrize("n", [8, 64])
+def test_small_strides(dtype: type, strides: tuple[int, int], n: int) -> None:
+    read, write = strides
+    count = 2 * n
+    reach = [abs(s) * (count - 1) + 1 for s in strides]
+    x = np.arange(reach[0]).astype(dtype)
+    x = np.arange(reach[0]) % 3 == 0 if dtype is np.bool_ else x
+    o = np.zeros(reach[1], dtype)
+    start = [0 if s > 0 else r - 1 for s, r in zip(strides, reach, strict=True)]
+    strided_kernel[(2,)](x[start[0] :], o[start[1] :], read, write, n)
+    want = np.zeros_like(o)
+    places = start[1] + write * np.arange(count)
+    want[places] = x[start[0] + read * np.arange(count)]
+    np.testing.assert_array_equal(o, want)
+
+
+def test_strided_accesses_are_vectors() -> None:
+    x, o = np.arange(1024, dtype=np.float32), np.zeros(512, np.float32)
+    kernel = strided_kernel[(1,)](x, o, 2, 1, 512)
+    assert "masked.gather" not in kernel.asm["llvm"]
+
+
+@tw.jit
+def stack_kernel(x_ptr, a_ptr, b_ptr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(a_ptr + 2 * i, x)
+    tl.store(b_ptr + 2 * i, x + 1)
+
+
+@pytest.mark.parametrize("shift", [1, 2, 4])
+def test_interleaved_stores(shift: int) -> None:
+    """Elements between each other, and on top of each other: then the later store wins."""
+    x, o = np.arange(256, dtype=np.float32), np.zeros(520, np.float32)
+    stack_kernel[(1,)](x, o, o[shift:], N=256)
+    want = np.zeros_like(o)
+    want[0:512:2] = x
+    want[shift : shift + 512 : 2] = x + 1
+    np.testing.assert_array_equal(o, want)
+
+
+@tw.jit
+def quotients_kernel(x_ptr, o_ptr, n, FIRST: tl.constexpr, D: tl.constexpr, A: tl.constexpr, B: tl.constexpr, N: tl.constexpr):  # fmt: skip
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    j = i + FIRST
+    tl.store(o_ptr + i, tl.load(x_ptr + (A * (j % D) + B * (j // D) + 3), i < n), i < n)
+
+
+@pytest.mark.parametrize("d", [1, 3, 14, 100, 777])
+@pytest.mark.parametrize("factors", [(2, 56), (-1, 800), (1, 0), (0, 5)])
+def test_quotients(d: int, factors: tuple[int, int]) -> None:
+    a, b = factors
+    n, first = 1000, 5
+    j = np.arange(n) + first
+    index = a * (j % d) + b * (j // d) + 3
+    lowest = min(0, int(index.min()))
+    x = np.arange(int(index.max()) - lowest + 1, dtype=np.int64)
+    o = np.zeros(n, np.int64)
+    quotients_kernel[(8,)](x[-lowest:], o, n, first, d, a, b, N=128)
+    np.testing.assert_array_equal(o, x[index - lowest])
+
+
+def test_quotients_take_32_bits() -> None:
+    x, o = np.arange(4096, dtype=np.float32), np.zeros(512, np.float32)
+    kernel = quotients_kernel[(4,)](x, o, 512, 0, 14, 2, 56, N=128)
+    assert not re.search(r"[su]rem <\d+ x i64>", kernel.asm["llvm"])
