@@ -86,3 +86,19 @@ def test_quotients_take_32_bits() -> None:
     x, o = np.arange(4096, dtype=np.float32), np.zeros(512, np.float32)
     kernel = quotients_kernel[(4,)](x, o, 512, 0, 14, 2, 56, N=128)
     assert not re.search(r"[su]rem <\d+ x i64>", kernel.asm["llvm"])
+
+
+@tw.jit
+def rows_kernel(x_ptr, a_ptr, b_ptr, c_ptr, o_ptr, M: tl.constexpr, N: tl.constexpr):
+    y, x = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    scaled = tl.load(x_ptr + x + N * y) * tl.load(a_ptr + y) + tl.load(b_ptr + y)
+    tl.store(o_ptr + x + N * y, scaled * tl.load(c_ptr + y))
+
+
+def test_lanes_run_along_the_tile_not_along_its_factors() -> None:
+    rng = np.random.default_rng(0)
+    x, (a, b, c) = rng.random((32, 128), np.float32), rng.random((3, 32), np.float32)
+    o = np.zeros_like(x)
+    kernel = rows_kernel[(1,)](x, a, b, c, o, 32, 128)
+    np.testing.assert_allclose(o, (x * a[:, None] + b[:, None]) * c[:, None], rtol=1e-5)
+    assert "masked.scatter" not in kernel.asm["llvm"]

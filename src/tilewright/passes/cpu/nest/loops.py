@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
@@ -70,17 +71,22 @@ def plan_shape(
 
 
 def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[float]:
-    """For each dimension, how many accesses are contiguous along it."""
+    """For each dimension, how many elements are accessed along it, in units of the whole space.
+
+    An access that is broadcast along a dimension takes one element per row if lanes run along that.
+    """
     scores = [0.0] * len(extents)
     for op in (o for m in members for o in m.walk()):
         if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+            value = op.result if isinstance(op, tile.LoadViewOp) else op.value
+            share = prod(tile.shape_of(value)) / prod(extents)
             for d, stride in enumerate(op.strides):
                 if len(op.strides) == len(extents) and constant_int(stride) == 1:
-                    scores[d] += 1
+                    scores[d] += share
         elif isinstance(op, cpu.ReadOp | cpu.WriteOp):
             shape = tile.shape_of(tile_of(op.buffer))
             if len(shape) == len(extents):
-                scores[len(extents) - 1] += 0.75
+                scores[len(extents) - 1] += 0.75 * prod(shape) / prod(extents)
     return scores
 
 
