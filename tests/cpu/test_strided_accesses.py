@@ -102,3 +102,46 @@ def test_lanes_run_along_the_tile_not_along_its_factors() -> None:
     kernel = rows_kernel[(1,)](x, a, b, c, o, 32, 128)
     np.testing.assert_allclose(o, (x * a[:, None] + b[:, None]) * c[:, None], rtol=1e-5)
     assert "masked.scatter" not in kernel.asm["llvm"]
+
+
+@tw.jit
+def divide_kernel(a_ptr, b_ptr, q_ptr, r_ptr, WIDEN: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(a_ptr + i), tl.load(b_ptr + i)
+    if WIDEN:
+        a = a.to(tl.int64)
+    tl.store(q_ptr + i, a // b)
+    tl.store(r_ptr + i, a % b)
+
+
+def extremes(dtype: type, seed: int) -> np.ndarray:
+    """Numbers of all sizes, the largest and smallest, and small ones."""
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    bits = rng.integers(0, limits.bits, 4000)
+    found = (rng.integers(limits.min, limits.max, 4000, dtype, True) >> bits).astype(dtype)
+    ends = [limits.max, limits.max - 1, limits.min, limits.min + 1, 1, 2, 3]
+    return np.concatenate([rng.permutation(np.array(ends * 13, dtype)), found])[:4096].repeat(2)[:4096]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("wide", [False, True])
+def test_divisions_are_exact(dtype: type, wide: bool) -> None:
+    signed = np.issubdtype(dtype, np.signedinteger)
+    if wide and not signed:
+        pytest.skip("widened numbers are signed")
+    result = np.int64 if wide else dtype
+    a, b = extremes(dtype, 1), np.random.default_rng(3).permutation(extremes(result, 2))
+    b[b == 0] = 7
+    q, r = np.zeros(4096, result), np.zeros(4096, result)
+    divide_kernel[(1,)](a, b, q, r, wide, 4096)
+    a, b = a.astype(object), b.astype(object)
+    signs = [1 if (x < 0) == (y < 0) else -1 for x, y in zip(a, b, strict=True)]
+    want = abs(a) // abs(b) * np.array(signs, object)
+    size = 1 << np.iinfo(result).bits
+    low = np.iinfo(result).min
+
+    def stored(values: np.ndarray) -> np.ndarray:
+        return np.array([(int(v) - low) % size + low for v in values], result)
+
+    np.testing.assert_array_equal(q, stored(want))
+    np.testing.assert_array_equal(r, stored(a - want * b))

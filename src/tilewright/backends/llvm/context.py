@@ -21,6 +21,8 @@ class MathContext:
     fp_fusion: bool = True
     products: dict[int, tuple[Value, Value]] = field(default_factory=dict)
     """Products in narrow types, by identity: the rounded value, and the fp32 number it came from."""
+    small: dict[int, Value] = field(default_factory=dict)
+    """64-bit vectors of numbers that fit in 33 bits, by identity."""
 
     @property
     def on_nvidia(self) -> bool:

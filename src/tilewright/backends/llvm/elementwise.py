@@ -18,7 +18,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
 
-from tilewright.backends.llvm import casts, math
+from tilewright.backends.llvm import casts, division, math
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.types import (
     Builder,
@@ -134,7 +134,12 @@ def _divide(op: _Op) -> Any:
     b, (n, d) = op.b, op.values
     signed = op.name.endswith("si")
     remainder = "rem" in op.name
-    run = getattr(b, ("s" if signed else "u") + ("rem" if remainder else "div"))
+    plain = getattr(b, ("s" if signed else "u") + ("rem" if remainder else "div"))
+
+    def run(dividend: Any, divisor: Any) -> Any:
+        found = division.divide(b, op.ctx, dividend, divisor, signed, remainder)
+        return plain(dividend, divisor) if found is None else found
+
     if _is_safe_divisor(d):
         return run(n, d)
     zero, one = constant(d.type, 0), constant(d.type, 1)
