@@ -129,3 +129,16 @@ def test_remainders_of_close_quotients() -> None:
     got = np.zeros_like(x)
     binary_kernel[(16,)](x, y, got, libdevice.fmod, N=512)
     np.testing.assert_array_equal(got, np.fmod(x, y))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 4, 512])
+def test_nextafter(dtype: type, width: int) -> None:
+    pairs = np.array(list(itertools.product(SPECIAL, SPECIAL)), dtype).T
+    x, y = (np.ascontiguousarray(v[:1024]) for v in pairs)
+    x, y = (x[:64], y[:64]) if width == 1 else (x, y)
+    got = np.zeros_like(x)
+    binary_kernel[(len(x) // width,)](x, y, got, libdevice.nextafter, N=width)
+    np.testing.assert_array_equal(got, np.nextafter(x, y))
+    zeros = got == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(np.nextafter(x, y)[zeros]))

@@ -33,7 +33,7 @@ _SINGLE = {
     "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
     "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
-_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "isnan": rational.isnan, "isinf": rational.isinf,
+_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "nextafter": rational.nextafter, "isnan": rational.isnan, "isinf": rational.isinf,
         "isfinite": rational.isfinite, "sqrt": rational.sqrt, "sqrt_rn": rational.sqrt, "fabs": rational.fabs,
         "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip

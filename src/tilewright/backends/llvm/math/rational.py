@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from llvmlite import ir
+
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library, ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp, exp2
-from tilewright.backends.llvm.types import Builder, constant, lanes
+from tilewright.backends.llvm.types import Builder, constant, lanes, like
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
 ERF_SMALL = (
@@ -66,6 +68,22 @@ def copysign(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
     if ctx.on_nvidia:
         return library.call(b, ctx, "copysign", [x, y], lanes(x.type))
     return ctx.intrinsic(b, "copysign", x, y)
+
+
+def nextafter(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
+    """The float next to x in the direction of y: its bits plus or minus 1."""
+    if ctx.on_nvidia:
+        return library.call(b, ctx, "nextafter", [x, y], lanes(x.type))
+    element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+    kind = like(x.type, ir.IntType(64 if isinstance(element, ir.DoubleType) else 32))
+    zero, one = constant(x.type, 0.0), constant(kind, 1)
+    bits = b.bitcast(x, kind)
+    grows = b.xor(b.fcmp_ordered("<", x, y), b.fcmp_ordered("<", x, zero))  # in magnitude
+    moved = b.bitcast(b.select(grows, b.add(bits, one), b.sub(bits, one)), x.type)
+    smallest = ctx.intrinsic(b, "copysign", b.bitcast(one, x.type), y)
+    found = b.select(b.fcmp_ordered("==", x, zero), smallest, moved)
+    found = b.select(b.fcmp_ordered("==", x, y), y, found)
+    return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), found)
 
 
 def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
