@@ -18,7 +18,9 @@ def strided_kernel(x_ptr, o_ptr, IN: tl.constexpr, OUT: tl.constexpr, N: tl.cons
     tl.store(o_ptr + OUT * i, tl.load(x_ptr + IN * i))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.bool_])
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.bool_]
+)
 @pytest.mark.parametrize("strides", [(2, 1), (3, 1), (4, 1), (-1, 1), (-2, 1), (-3, -2), (1, 2), (1, 3), (1, -4), (1, 5)])  # fmt: skip
 @pytest.mark.parametrize("n", [8, 64])
 def test_small_strides(dtype: type, strides: tuple[int, int], n: int) -> None:
@@ -120,7 +122,9 @@ def extremes(dtype: type, seed: int) -> np.ndarray:
     bits = rng.integers(0, limits.bits, 4000)
     found = (rng.integers(limits.min, limits.max, 4000, dtype, True) >> bits).astype(dtype)
     ends = [limits.max, limits.max - 1, limits.min, limits.min + 1, 1, 2, 3]
-    return np.concatenate([rng.permutation(np.array(ends * 13, dtype)), found])[:4096].repeat(2)[:4096]
+    return np.concatenate([rng.permutation(np.array(ends * 13, dtype)), found])[:4096].repeat(2)[
+        :4096
+    ]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32])

@@ -63,10 +63,10 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
 from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.passes.analysis.affine import AffineAnalysis
+from tilewright.passes.analysis.block_indices import block_index
 from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
-from tilewright.passes.analysis.block_indices import block_index
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.forms import (
     LANE,

@@ -21,7 +21,7 @@ SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-45, -1e-45, 1
 
 def log_gamma(x: float) -> float:
     """math.lgamma, which rejects the poles."""
-    return math.inf if x <= 0 and x % 1 == 0 or math.isinf(x) else math.lgamma(x)
+    return math.inf if (x <= 0 and x % 1 == 0) or math.isinf(x) else math.lgamma(x)
 
 
 UNARY = {

@@ -85,9 +85,7 @@ class _Run:
             kind = ir.VectorType(_I1, len(lanes))
             mask = ir.Constant(kind, [int(lane >= 0) for lane in lanes])
             name = f"llvm.masked.store.{mangled(self.kind)}.p0"
-            call(
-                self.builder, name, ir.VoidType(), spread, pointer, ir.Constant(_I32, align), mask
-            )
+            call(self.builder, name, ir.VoidType(), spread, pointer, ir.Constant(_I32, align), mask)
 
 
 def _picks(places: list[int]) -> Value:
@@ -119,9 +117,7 @@ def _runs(
     return runs
 
 
-def load(
-    gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int
-) -> Value | None:
+def load(gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int) -> Value | None:
     """All lanes of a gather, if they have a small stride."""
     runs = _runs(gen, pointers, kind, size)
     if runs is None:
@@ -147,6 +143,8 @@ def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bo
     for index, run in enumerate(runs):
         count = run.kind.count
         picks = _picks(list(range(index * count, (index + 1) * count)))
-        part = value if len(runs) == 1 else gen.builder.shuffle_vector(value, undefined(kind), picks)
+        part = (
+            value if len(runs) == 1 else gen.builder.shuffle_vector(value, undefined(kind), picks)
+        )
         run.store(part, size)
     return True

@@ -340,7 +340,9 @@ def _lgamma_of_positive(d: Double, x: Any) -> Any:
     t = b.fsub(y, d.c(2.0))
     near = b.fsub(b.fmul(t, d.poly(t, LGAMMA)), logarithm)
     inverse = b.fdiv(one, x)
-    rest = d.fma(inverse, d.poly(b.fmul(inverse, inverse), STIRLING), d.c(math.log(2 * math.pi) / 2))
+    rest = d.fma(
+        inverse, d.poly(b.fmul(inverse, inverse), STIRLING), d.c(math.log(2 * math.pi) / 2)
+    )
     far = d.fma(b.fsub(x, d.c(0.5)), logarithm, b.fsub(rest, x))
     return d.select(is_near, near, far)
 
