@@ -74,6 +74,20 @@ def workloads(torch: Any) -> dict[str, tuple[Any, Run]]:
     add_backward("layer norm, backward", lambda x, w, b: F.layer_norm(x, (1024,), w, b), x, w, b)
     add_backward("softmax, backward", lambda x: torch.softmax(x, -1), x)
     add_backward("gelu, backward", lambda x: F.gelu(x), x)
+    add("log-gamma and erfc", lambda x: torch.lgamma(x) + torch.erfc(x), x)
+    add("atanh and log10", lambda x: torch.atanh(x.tanh() * 0.9) + torch.log10(x.abs() + 1), x)
+    add("softmax, middle", lambda x: torch.softmax(x, 1), randn(16, 128, 64))
+    add("largest, middle", lambda x: x.amax(1), randn(16, 128, 200))
+    add("channels last", lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, image)
+    add("average pool", lambda x: F.avg_pool2d(x, 2), image)
+    add("flip", lambda x: x.flip(1) * 2, x)
+    add("stack", lambda x, y: torch.stack([x, y + 1], -1), x, y)
+    add("windows", lambda x: x.unfold(1, 16, 8).sum(-1), x)
+    add_backward(
+        "batch norm, backward",
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        image, randn(32), randn(32),
+    )  # fmt: skip
     C = 256
     shapes = ((2, 128, C), (C, 3 * C), (C, C), (C, 4 * C), (4 * C, C), (C,), (C,))
     weights = [randn(shape) * 0.05 for shape in shapes]
