@@ -149,3 +149,17 @@ def test_divisions_are_exact(dtype: type, wide: bool) -> None:
 
     np.testing.assert_array_equal(q, stored(want))
     np.testing.assert_array_equal(r, stored(a - want * b))
+
+
+@tw.jit
+def reinterpreted_kernel(a_ptr, b_ptr, q_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(a_ptr + i).to(tl.int64).to(tl.uint64, bitcast=True)
+    tl.store(q_ptr + i, a // tl.load(b_ptr + i))
+
+
+def test_negative_numbers_are_large_without_a_sign() -> None:
+    a, b = np.arange(-64, 0, dtype=np.int32), np.full(64, 10, np.uint64)
+    q = np.zeros(64, np.uint64)
+    reinterpreted_kernel[(1,)](a, b, q, 64)
+    np.testing.assert_array_equal(q, a.astype(np.int64).view(np.uint64) // b)

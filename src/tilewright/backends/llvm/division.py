@@ -29,7 +29,8 @@ def divide(
     width = kind.element.width
     if width == 64:
         # other targets convert 64-bit integers lane by lane
-        if not ctx.target.has("avx512dq") or not _is_small(ctx, dividend) or _is_power(divisor):
+        small = _is_small(ctx, dividend, signed)
+        if not small or not ctx.target.has("avx512dq") or _is_power(divisor):
             return None
     elif isinstance(divisor, ir.Constant):  # becomes a multiplication
         return None
@@ -42,11 +43,13 @@ def divide(
     return found
 
 
-def _is_small(ctx: MathContext, value: Any) -> bool:
-    """Whether a 64-bit vector is known to hold numbers of 33 bits: extended ones, and quotients and remainders of such."""
-    if id(value) in ctx.small:
+def _is_small(ctx: MathContext, value: Any, signed: bool) -> bool:
+    """Whether a 64-bit vector is known to hold numbers of 33 bits: extended ones, and quotients and remainders of such.
+    Negative ones are large if they are read without a sign."""
+    if signed and id(value) in ctx.small:
         return True
-    if not isinstance(value, ir.instructions.CastInstr) or value.opname not in ("sext", "zext"):
+    extensions = ("sext", "zext") if signed else ("zext",)
+    if not isinstance(value, ir.instructions.CastInstr) or value.opname not in extensions:
         return False
     source: Any = value.operands[0].type
     return source.element.width <= 32
