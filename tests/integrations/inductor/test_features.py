@@ -82,6 +82,31 @@ def test_a_guard_of_the_cpu_is_a_context_manager():
         assert features._with_guard(None, lambda self, index, of=given: of)(None, 0) == wanted
 
 
+def test_kernels_of_c_wrappers_are_c_on_the_cpu():
+    """torch's C++ wrapper, which AOTInductor writes, passes Triton kernels for a CPU no grid."""
+    settings = SimpleNamespace(cpu_backend="triton", cpp_wrapper=True, fx_wrapper=False)
+    given = features._with_cpp_kernels(SimpleNamespace(config=settings), lambda **_: {"option": 1})
+    assert given(log_cudagraph_skip=False) == {"option": 1, "cpu_backend": "cpp"}
+    settings.cpp_wrapper = False  # the backward graph, compiled after the setting's end
+    assert given() == {"option": 1, "cpu_backend": "cpp"}
+    settings.fx_wrapper = True
+    assert given() == {"option": 1}
+    settings.cpu_backend, settings.cpp_wrapper = "halide", True
+    assert given() == {"option": 1}
+
+
+def test_the_cpu_may_be_numbered():
+    """torch's interface of CPUs has the functions of its general one, which raise."""
+
+    class Interface:
+        @staticmethod
+        def exchange_device(device):
+            raise NotImplementedError
+
+    Interface.exchange_device = features._one_device(None, Interface.exchange_device)
+    assert Interface.exchange_device(0) == 0
+
+
 def test_programs_of_reductions_do_not_wait_for_each_other_on_the_cpu(monkeypatch):
     """Torch 2.13 gives the device, 2.11 and 2.12 a kernel's features."""
     use = features._without_cooperation(None, lambda *given: True).__func__

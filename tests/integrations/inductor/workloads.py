@@ -58,6 +58,9 @@ add("complex_copies", (4, 6), options="quick")(
         ).real,
     )
 )
+add("numbered_device", (3,), options="quick")(
+    lambda x: (x.to("cpu:0").sin(), torch.arange(5, device=torch.device("cpu", 0)) * 2)
+)
 add("scan", (5,), (20, 5), options="quick grad whole")(
     lambda start, x: scan(lambda sum_, row: (sum_ * 0.9 + row, (sum_ + row).sin()), start, x, dim=0)
 )

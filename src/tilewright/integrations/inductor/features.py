@@ -20,6 +20,8 @@ _TRITON = "torch._inductor.codegen.triton"
 _CHOICES = "torch._inductor.choices"
 _LOWERING = "torch._inductor.lowering"
 _OVERRIDES = "torch._inductor.codegen.cpu_device_op_overrides"
+_COMPILE = "torch._inductor.compile_fx"
+_INTERFACE = "torch._dynamo.device_interface"
 
 
 def _without_sort(_: Any, original: Any) -> Any:
@@ -58,6 +60,14 @@ def _with_guard(_: Any, original: Callable[..., str]) -> Any:
     return device_guard
 
 
+def _one_device(_: Any, original: Any) -> Any:
+    """`CpuInterface.exchange_device` and `maybe_exchange_device`: there is one CPU, "cpu:0" where a program numbers it.
+
+    torch raises NotImplementedError when it loads a kernel of a graph on "cpu:0".
+    """
+    return staticmethod(lambda device: 0)
+
+
 def _with_scatter(_: Any, original: Callable[..., bool]) -> Any:
     """`use_scatter_fallback`, which holds for no sum in kernels for the CPU that one thread can do."""
     torch = sys.modules["torch"]
@@ -68,6 +78,22 @@ def _with_scatter(_: Any, original: Callable[..., bool]) -> Any:
         return original(operator, kind, own, given, device, *rest)
 
     return use
+
+
+def _with_cpp_kernels(module: Any, original: Callable[..., dict[str, object]]) -> Any:
+    """`get_cpp_wrapper_config`, with which graphs are compiled whose wrapper is a C++ program: their kernels for a CPU are C++.
+
+    torch's C++ wrapper passes Triton kernels for a CPU no grid. It needs a C++ compiler itself.
+    """
+
+    def wrapper_config(*args: Any, **options: Any) -> dict[str, object]:
+        found = original(*args, **options)
+        settings = module.config
+        if getattr(settings, "fx_wrapper", False) and not settings.cpp_wrapper:
+            return found
+        return {**found, "cpu_backend": "cpp"} if settings.cpu_backend == "triton" else found
+
+    return wrapper_config
 
 
 def _generates_triton() -> bool:
@@ -88,4 +114,7 @@ REPLACEMENTS = (
     Replacement(_CHOICES, "InductorChoices.should_use_cooperative_reduction", _without_cooperation),
     Replacement(_OVERRIDES, "CpuDeviceOpOverrides.device_guard", _with_guard),
     Replacement(_LOWERING, "use_scatter_fallback", _with_scatter),
+    Replacement(_INTERFACE, "CpuInterface.exchange_device", _one_device),
+    Replacement(_INTERFACE, "CpuInterface.maybe_exchange_device", _one_device),
+    Replacement(_COMPILE, "get_cpp_wrapper_config", _with_cpp_kernels),
 )
