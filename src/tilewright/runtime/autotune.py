@@ -30,10 +30,14 @@ __all__ = ["Autotuner", "Config", "autotune"]
 
 
 def _pruning(prune_configs_by: Mapping[str, Any] | None) -> tuple[Hook | None, Any, Hook | None]:
-    """`perf_model`, `top_k`, `early_config_prune` of a `prune_configs_by` dict."""
+    """`perf_model`, `top_k`, `early_config_prune` of a `prune_configs_by` dict.
+
+    `top_k` may have the name of the autotuner's attribute: so torch names it when it makes an autotuner of another.
+    """
     given = dict(prune_configs_by or {})
     perf_model = given.pop("perf_model", None)
-    top_k = given.pop("top_k", 1.0)
+    top_k = given.pop("configs_top_k", 1.0)
+    top_k = given.pop("top_k", top_k)
     early = given.pop("early_config_prune", None)
     if given:
         raise LaunchError(

@@ -41,6 +41,30 @@ def test_what_cannot_be_found_out():
     assert written_tensors(object(), {}, {}) is None
 
 
+def test_what_is_written_is_restored_after_measuring():
+    """Two arguments may be one tensor; what `restore_value` names stays first."""
+    x, y = object(), object()
+    node = SimpleNamespace(kernel_args={"a": y, "b": x, "o": x, "n": 3})
+    for configs, before, wanted in ((2, [], ["b", "o"]), (2, ["o"], ["o", "b"]), (1, [], [])):
+        found = user_kernels._restoring(
+            None, lambda _, n=configs, r=before: ("kernel", [None] * n, r, ["zeroed"])
+        )
+        node.mutable_args = []
+        assert found(node) == ("kernel", [None] * configs, before, ["zeroed"])
+        node.mutable_args = [x]
+        assert found(node) == ("kernel", [None] * configs, wanted, ["zeroed"])
+
+
+def test_autotuners_that_torch_makes_of_others():
+    """torch names an autotuner's attributes, of which `configs_top_k` is `top_k` to a program."""
+    hooks = {"perf_model": None, "early_config_prune": None}
+    configs = [tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 32})]
+    found = tw.autotune(configs, key=[], prune_configs_by={**hooks, "configs_top_k": 1})(kernel)
+    assert found.configs_top_k == 1
+    both = {**hooks, "top_k": 2, "configs_top_k": 1}
+    assert tw.autotune(configs, key=[], prune_configs_by=both)(kernel).configs_top_k == 2
+
+
 class Compiler:
     """Stands for `torch.compiler`."""
 
@@ -121,6 +145,16 @@ def test_launches_in_compiled_functions(tmp_path):
         torch.testing.assert_close(operator(x, y), x + y)
         both = torch.compile(lambda x, y: operator(x * 2, y) + y, fullgraph=True)
         torch.testing.assert_close(both(x, y), 2 * x + 2 * y)
+
+        tuned = tw.autotune([tw.Config({{"BLOCK": 64}}), tw.Config({{"BLOCK": 128}})], key=[])(add)
+
+        def accumulated(x, y):
+            out = torch.zeros_like(x)
+            tuned[lambda given: (tw.cdiv(x.numel(), given["BLOCK"]),)](x, y, out, x.numel(), num_warps=2)
+            tuned[lambda given: (tw.cdiv(x.numel(), given["BLOCK"]),)](out, x, out, x.numel(), num_warps=2)
+            return out
+
+        torch.testing.assert_close(torch.compile(accumulated, fullgraph=True)(x, y), 2 * x + y)
         assert not warned
         """,
         TILEWRIGHT_INDUCTOR="cpu",

@@ -2,6 +2,9 @@
 
 torch determines the mutated arguments from Triton's IR. This module uses the analysis of tile IR for the launch plan
 (`backends.lowering`): pointers reachable by a store or an atomic are written, all may be read.
+
+What a kernel with several configurations writes is restored after they have been measured, as by tilewright's autotuner.
+torch by itself restores what `restore_value` names, and measures each launch of a function that differs from others.
 """
 
 from __future__ import annotations
@@ -73,6 +76,21 @@ def _answering(module: Any, original: Any) -> Any:
     return identify
 
 
+def _restoring(_: Any, original: Any) -> Any:
+    """`UserDefinedTritonKernel.get_kernel_and_metadata`, which names the tensors to restore for the code of a launch."""
+
+    def metadata(self: Any) -> tuple[Any, ...]:
+        kernel, configs, restored, *rest = original(self)
+        if len(configs) > 1:
+            written = getattr(self, "mutable_args", ())  # a node that is being made has none yet
+            given = getattr(self, "kernel_args", {})
+            names = [n for n, value in given.items() if any(value is each for each in written)]
+            restored = [*restored, *(n for n in names if n not in restored)]
+        return kernel, configs, restored, *rest
+
+    return metadata
+
+
 def _dtype(value: Any) -> Any:
     """The dtype of a tensor stand-in: a fake tensor or an Inductor TensorBox."""
     get = getattr(value, "get_dtype", None)
@@ -119,4 +137,7 @@ REPLACEMENTS = (
     # torch 2.13's function, and that of versions before
     Replacement(_WRAP, "identify_accessed_tensors", _answering),
     Replacement(_WRAP, "identify_mutated_tensors", _answering),
+    Replacement(
+        "torch._inductor.ir", "UserDefinedTritonKernel.get_kernel_and_metadata", _restoring
+    ),
 )
