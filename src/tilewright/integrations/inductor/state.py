@@ -25,6 +25,7 @@ from tilewright.integrations.inductor import (
     tiling,
     torch_caches,
     user_kernels,
+    user_sources,
     wide_indices,
     workers,
 )
@@ -38,6 +39,7 @@ NAMES_ONLY = "names"
 
 _CHANGING = (
     choices, complex_copies, exclusive_atomics, features, masks, matmul, shifts, single_elements, tiling, user_kernels,
+    user_sources,
     wide_indices, workers,
 )  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
