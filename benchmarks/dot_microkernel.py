@@ -40,9 +40,9 @@ from tilewright.backends.cpu.lower.dot_loops import (
     element_type,
     i64,
     load,
-    loop,
 )
 from tilewright.backends.cpu.target import request_amx
+from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, BufferLayout, DotPlan, MicroTile, plan_dot
 
 GROUP_M = 8
@@ -151,7 +151,7 @@ class Product:
                     value, at(b, dst, layout.offset(0, j) * packed), align=min(64, lanes * packed)
                 )
 
-        loop(b, 0, layout.rows, 1, row)
+        counted_loop(b, 0, layout.rows, 1, row)
 
     def _program(self) -> ir.Function:
         plan, size = self.plan, self.size
@@ -167,7 +167,9 @@ class Product:
         row_bytes = i64(size * element)
         size_acc = plan.acc_layout.size * ELEMENT_BITS[plan.acc_type] // 8
         zero = ir.Constant(ir.VectorType(ir.IntType(8), 64), None)
-        loop(b, 0, size_acc, 64, lambda i, _: b.store(zero, at(b, scratch, i), align=64) and None)
+        counted_loop(
+            b, 0, size_acc, 64, lambda i, _: b.store(zero, at(b, scratch, i), align=64) and None
+        )
         a_buffer = at(b, scratch, acc_bytes)
 
         def step(k: ir.Value, _: list[ir.Value]) -> None:
@@ -188,7 +190,7 @@ class Product:
             next_b = b.select(more, at(b, b_now, plan.k * size * element), null)
             b.call(self.dot, [a_buffer, b_buffer, scratch, next_a, row_bytes, next_b, row_bytes])
 
-        loop(b, 0, size, plan.k, step)
+        counted_loop(b, 0, size, plan.k, step)
         self._store(b, c, scratch)
         b.ret_void()
         return function
@@ -209,7 +211,7 @@ class Product:
                     convert(b, value, plan.acc_type, self.output), at(b, dst, j * element), align=1
                 )
 
-        loop(b, 0, plan.m, 1, row)
+        counted_loop(b, 0, plan.m, 1, row)
 
     def _entry(self) -> None:
         """`run(scratch, first, last, a, b, c)`: programs first … last-1 in grouped order."""
@@ -237,7 +239,7 @@ class Product:
             ])  # fmt: skip
             return [j]
 
-        loop(b, first, last, 1, program, [i64(-1)])
+        counted_loop(b, first, last, 1, program, [i64(-1)])
         b.ret_void()
 
     # ---- running ---------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import (
+    NO_UNROLL,
     Mapping,
     branch,
     end_of,
@@ -38,7 +39,6 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.registers import registers_allowed
 from tilewright.passes.gpu.assign_layouts import warps_of

@@ -153,7 +153,7 @@ def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     if op.mask is None:
         strided_value = strided.load(gen, op.pointers, kind, _size(element))
         if strided_value is not None:
-            gen.set(op.result, from_storage(gen, strided_value, element, lanes))
+            gen.set(op.result, from_storage(gen, strided_value, element))
             return
     pointers = gen.get(op.pointers)
     name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
