@@ -35,13 +35,7 @@ from tilewright.runtime.fast_path import FastPathSource
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.hooks import compile_with_hooks
 from tilewright.runtime.options import check_settings
-from tilewright.runtime.specialize import (
-    ArgumentType,
-    MockTensor,
-    Specializer,
-    flatten,
-    ir_arguments,
-)
+from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 
 if TYPE_CHECKING:
@@ -468,7 +462,7 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
         module = build_ir(self.kernel, signature, replace(options, debug=True))
         extents = self._grid(grid, *values)
         with _reachable(values, place) as values:
-            arguments = ir_arguments(types, values)
+            arguments = specialize.ir_arguments(types, values)
             run_module(module, arguments, extents, checks=active_checks())
 
     # ---- errors --------------------------------------------------------------------------------------
