@@ -53,6 +53,7 @@ def vit(torch: Any, device: str) -> Made:
     import torchvision
 
     model = torchvision.models.VisionTransformer(224, 16, LAYERS, 12, 768, 3072)
+    torch.nn.init.normal_(model.heads.head.weight, std=0.02)  # torchvision begins with zeros
     x = torch.randn(16, 3, 224, 224, device=device, dtype=torch.bfloat16)
     return model.to(device, torch.bfloat16).eval(), (x,), False, None
 
