@@ -103,11 +103,14 @@ def layer_norm_backward(x_ptr, w_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("n", "ctas"), [(30000, 4), (50257, 8), (65536, 8), (131072, 8), (262144, 16)]
+    ("n", "ctas"), [(30000, 4), (50257, 8), (65536, 8), (131072, 16), (262144, 16)]
 )
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_a_pass_gives_long_rows_a_cluster(n, ctas, dtype):
-    """Also those whose length divides nothing, and weights of another type."""
+    """Also those whose length divides nothing, and weights of another type. Rows of 262144 bf16 wait in half the
+    registers, so that half the CTAs hold them."""
+    if dtype == "bfloat16" and n == 262144:
+        ctas = 8
     x, dy = (torch.randn(67, n, device="cuda").to(getattr(torch, dtype)) for _ in range(2))
     w, dx = torch.randn(n, device="cuda"), torch.full_like(x, float("nan"))
     block = tw.next_power_of_2(n)
