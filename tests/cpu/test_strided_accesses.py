@@ -163,3 +163,15 @@ def test_negative_numbers_are_large_without_a_sign() -> None:
     q = np.zeros(64, np.uint64)
     reinterpreted_kernel[(1,)](a, b, q, 64)
     np.testing.assert_array_equal(q, a.astype(np.int64).view(np.uint64) // b)
+
+
+@tw.jit
+def narrow_offsets(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + 128 + i.to(tl.int8) * 4))
+
+
+def test_offsets_of_8_bits_wrap():
+    x, out = np.arange(256, dtype=np.float32), np.zeros(64, np.float32)
+    narrow_offsets[(1,)](x, out, N=64)
+    np.testing.assert_array_equal(out, x[128 + (np.arange(64) * 4).astype(np.int8).astype(int)])

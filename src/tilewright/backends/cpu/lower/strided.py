@@ -1,6 +1,6 @@
 """Gathers and scatters with a small constant stride as whole vectors and shuffles.
 
-A gather takes one load per lane. Lanes 2, 3 or 4 elements apart, or in reverse order, lie in as many vectors as the stride
+A gather takes one load per lane. Lanes with a stride of 2, 3 or 4 elements, or in reverse order, lie in as many vectors as the stride
 says: these are loaded whole and shuffled, or shuffled and stored with masks. The elements between two lanes are never
 farther from both than a page's size, so that loading them cannot fault; they are never stored.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value, call, mangled, undefined
@@ -38,26 +39,30 @@ def stride_of(pointers: SSAValue) -> tuple[SSAValue, int] | None:
     stride = constant_int(factor.operands[0])
     if constant_int(iota.operands[0]) != 0 or stride is None:
         return None
+    if cpu.scalar_of(add.operands[1]) not in (i32, i64):  # products of narrower offsets may wrap
+        return None
     if stride == 1 or not 1 <= abs(stride) <= _LARGEST:
         return None
     return add.operands[0].owner.operands[0], stride
 
 
 class _Run:
-    """`lanes` elements, `stride` apart, that begin at `pointer`: the vectors they lie in and their places there."""
+    """`lanes` elements with a stride that begin at `pointer`: the vectors they lie in and their places there."""
 
     def __init__(
         self, gen: KernelCodegen, pointer: Value, stride: int, kind: ir.VectorType
     ) -> None:
         self.builder, self.kind = gen.builder, kind
-        lanes, apart = kind.count, abs(stride)
+        lanes, distance = kind.count, abs(stride)
         #: element of the first vector where each vector begins: the last one ends with the last lane
-        self.starts = [lanes * j for j in range(apart - 1)] + [(lanes - 1) * apart + 1 - lanes]
+        self.starts = [lanes * j for j in range(distance - 1)] + [
+            (lanes - 1) * distance + 1 - lanes
+        ]
         #: lane at each place; -1: none
         self.lanes: list[list[int]] = [[-1] * lanes for _ in self.starts]
         for lane in range(lanes):
-            place = apart * (lane if stride > 0 else lanes - 1 - lane)
-            vector = min(place // lanes, apart - 1)
+            place = distance * (lane if stride > 0 else lanes - 1 - lane)
+            vector = min(place // lanes, distance - 1)
             self.lanes[vector][place - self.starts[vector]] = lane
         lowest = 0 if stride > 0 else (lanes - 1) * stride
         self.pointers = [
@@ -106,7 +111,8 @@ def _runs(
     if found is None:
         return None
     part = _part(gen, kind, size)
-    if part.count < 2 * abs(found[1]):
+    registers, rest = divmod(kind.count, part.count)
+    if part.count < 2 * abs(found[1]) or rest or registers & (registers - 1):
         return None
     first: Any = gen.get(found[0])
     runs = []
