@@ -80,8 +80,7 @@ def executed(
     total = program.part == "total"
     options = Options(
         num_warps=4 if total else config.num_warps, num_stages=config.num_stages,
-        # the machine has no blocks beside each other that have shared memory of their own
-        disable=() if total else (*config.left_out, "multicast-tma-loads"),
+        disable=() if total else config.left_out,
     )  # fmt: skip
     artifact = backend.compile(module, options, target)
     kinds = [kind for kind in signature.values() if not isinstance(kind, constexpr)]

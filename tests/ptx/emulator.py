@@ -125,6 +125,11 @@ class Machine:
         more["%smid"] = 0 * rank
         return found | more
 
+    def parts(self, unit):
+        """Of each thread the number of its warp or warpgroup (`unit` threads): the last one of a CTA may be smaller."""
+        each = self.plan.threads
+        return self.index // each * -(-each // unit) + self.index % each // unit
+
     # ---- operands ----
 
     def read(self, text):
@@ -203,7 +208,7 @@ class Machine:
                     self.products.finish()
                     self.together.finish()
                     return
-                if self.together.land_any():
+                if self.together.land_any() or self.together.others_have_exited():
                     continue
                 why = set(self.waiting.values())
                 why |= {self.code[p].text for p in self.parked[self.parked >= 0]}
@@ -218,7 +223,7 @@ class Machine:
     def _gathered(self, op, place, mask):
         """Threads that take part: of every warp (or group of warps) all, or none yet."""
         here = mask | (self.parked == place)
-        parts = self.index // uniform.unit_of(op)
+        parts = self.parts(uniform.unit_of(op))
         missing = np.zeros(parts[-1] + 1, bool)
         np.logical_or.at(missing, parts, ~here)
         ready = here & ~missing[parts]

@@ -110,9 +110,9 @@ def _narrowed(values, kind):
 _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 
-def _operand(shared, descriptor, extent, k, size, along_k, warps):
+def _operand(shared, origin, descriptor, extent, k, size, along_k, warps):
     """The bytes [extent, k, size] of an operand that a descriptor describes, and where they are."""
-    start = (descriptor & 0x3FFF) << 4
+    start = origin + ((descriptor & 0x3FFF) << 4)
     leading = (descriptor >> 16 & 0x3FFF) << 4
     stride = (descriptor >> 32 & 0x3FFF) << 4
     span = _SPANS[descriptor >> 62]
@@ -151,8 +151,9 @@ def _from_registers(words, kind, k):
     return result
 
 
-def group_multiply(shared, mods, descriptors, flags, words, left_words, warps):
-    """`wgmma.mma_async` of 128 threads, in `warps`: sums [n][128] -> new sums, and the cells that are read."""
+def group_multiply(shared, origin, mods, descriptors, flags, words, left_words, warps):
+    """`wgmma.mma_async` of 128 threads, in `warps` of the CTA whose shared memory begins `origin` bytes behind the
+    first one's: accumulators [n][128] -> new ones, and the cells that are read."""
     shape, sums, left, right = mods
     n, k = map(int, _WGMMA.fullmatch(shape).groups())
     add, *rest = flags
@@ -167,7 +168,7 @@ def group_multiply(shared, mods, descriptors, flags, words, left_words, warps):
             continue
         cut, kind = kind == "tf32", "f32" if kind == "tf32" else kind
         size = np.dtype(KINDS[kind]).itemsize
-        raw, cells = _operand(shared, descriptor, extent, k, size, not major, warps)
+        raw, cells = _operand(shared, origin, descriptor, extent, k, size, not major, warps)
         taken.append(cells.ravel())
         raw = np.ascontiguousarray(raw)
         if cut:

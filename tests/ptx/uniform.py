@@ -46,7 +46,7 @@ def check(machine, op, mask, guarded):
 
 
 def _all_or_none(machine, mask, guarded, unit, what):
-    parts = machine.index // unit
+    parts = machine.parts(unit)
     if ({*parts[guarded].tolist()}) & {*parts[mask & ~guarded].tolist()}:
         raise Fault(what)
 

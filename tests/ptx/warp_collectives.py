@@ -288,10 +288,24 @@ class Together:
             if not set((np.flatnonzero(mask) // 32).tolist()) <= set(self.arrivals):
                 raise Fault("a wait at the cluster's barrier before arriving")
             if self._meet("cluster", m.threads, mask, self._released):
-                self.arrivals.clear()
-                self.cluster_barriers += 1
+                self._cluster_met()
         else:
             raise Fault("not known")
+
+    def _cluster_met(self):
+        self.arrivals.clear()
+        self.cluster_barriers += 1
+
+    def others_have_exited(self):
+        """Release those that wait at the cluster's barrier if all other threads have exited: it is of the others alone
+        (PTX ISA, "barrier.cluster"). Whether there were any."""
+        m, here = self.machine, self.arrived.get("cluster")
+        if not here or len(here) + (m.at >= len(m.code)).sum() < m.threads:
+            return False
+        self.expected["cluster"] = len(here)
+        self._meet("cluster", len(here), np.isin(m.index, list(here)), self._released)
+        self._cluster_met()
+        return True
 
     def _released(self, warps):
         known = np.max(list(self.arrivals.values()), axis=0)
@@ -420,7 +434,8 @@ class Together:
         if size not in (4, 8, 16) or ("cg" in op.mods and size != 16):
             raise Fault(f"cp.async of {size} bytes")
         live = m.read(amount[0])[mask].astype(np.int64) if amount else np.full(mask.sum(), size)
-        to, where, who = m.address(target)[mask], m.address(source)[mask], np.flatnonzero(mask)
+        who = np.flatnonzero(mask)
+        to, where = self._addresses(op, target, who), m.address(source)[mask]
         if (where.astype(np.int64) % size).any() or (live > size).any() or (live < 0).any():
             raise Fault("cp.async of what is not aligned, or of more than it has")
         data = np.zeros((len(to), size), np.uint8)
@@ -453,26 +468,49 @@ class Together:
             mine = [s for s in self.stores if mask[s.thread] and s.group > pending]
             self._finish_stores(mine, "read" in rest)
             return
-        if mask.sum() != 1:
-            raise Fault(f"{mask.sum()} threads copy a box")
-        (t,) = np.flatnonzero(mask)
-        if rest[2] == "shared::cluster":
-            target, source, barrier = op.operands
-            box, corner = self._coordinates(source, t, rest[1])
-            cells, places, inside = self._box(box, corner, int(m.address(target)[t]))
-            data = np.zeros(cells.shape, np.uint8)
-            data[inside] = m.memory.read_box(places[inside])
-            m.shared.launch(cells.reshape(1, -1), np.array([t]))
-            self._barrier(m.address(barrier)[t], t)
-            self.boxes.append((int(m.address(barrier)[t]), cells, data, 0))
+        who = np.flatnonzero(mask)
+        if len(np.unique(who // m.plan.threads)) < len(who):
+            raise Fault(f"{len(who)} threads copy a box")
+        for t in who:
+            if rest[2] == "shared::cluster":
+                self._load_box(op, rest[1], t)
+            else:
+                self._store_box(op, rest[1], t)
+
+    def _load_box(self, op, rank, t):
+        """To the thread's CTA or, with `.multicast::cluster`, to one place in each CTA that the mask names, counted
+        at one barrier there."""
+        m, (target, source, barrier, *ctas) = self.machine, op.operands
+        box, corner = self._coordinates(source, t, rank)
+        one, own = np.array([t]), t // m.plan.threads
+        to, counter = (int(self._addresses(op, a, one)[0]) for a in (target, barrier))
+        cells, places, inside = self._box(box, corner, to)
+        data = np.zeros(cells.shape, np.uint8)
+        data[inside] = m.memory.read_box(places[inside])
+        if ctas and "multicast::cluster" not in op.mods:
+            raise Fault("a mask of CTAs without .multicast::cluster")
+        named = int(m.read(ctas[0])[t]) & 0xFFFF if ctas else 1 << own
+        if not named or named >> m.plan.cluster_size:
+            raise Fault(f"CTAs {named:#x} of a cluster of {m.plan.cluster_size}")
+        for cta in range(m.plan.cluster_size):
+            if not named >> cta & 1:
+                continue
+            if cta != own:
+                self._reachable(op, one, np.array([cta]))
+            further = (cta - own) * m.shared_pitch
+            m.shared.launch((cells + further).reshape(1, -1), one)
+            self._barrier(counter + further, t)
+            self.boxes.append((counter + further, cells + further, data, 0))
             box.in_use.append(self.boxes[-1])
-        else:
-            target, source = op.operands
-            box, corner = self._coordinates(target, t, rest[1])
-            cells, places, inside = self._box(box, corner, int(m.address(source)[t]), True)
-            m.shared.begin_reading(cells, np.array([t // 32]))
-            self.stores.append(BoxStore(int(t), cells, places, inside))
-            box.in_use.append(self.stores[-1])
+
+    def _store_box(self, op, rank, t):
+        m, (target, source) = self.machine, op.operands
+        box, corner = self._coordinates(target, t, rank)
+        address = int(self._addresses(op, source, np.array([t]))[0])
+        cells, places, inside = self._box(box, corner, address, True)
+        m.shared.begin_reading(cells, np.array([t // 32]))
+        self.stores.append(BoxStore(int(t), cells, places, inside))
+        box.in_use.append(self.stores[-1])
 
     def _finish_stores(self, stores, read):
         """They have been read, or are in memory as well."""
@@ -575,7 +613,8 @@ class Together:
 
     def ldmatrix(self, op, mask, _place):
         m, (target, source) = self.machine, op.operands
-        names, addresses = names_of(target), m.address(source)
+        names = names_of(target)
+        addresses = self._row_addresses(op, source, mask, len(names))
         made = np.zeros((len(names), m.threads), np.uint64)
         for warp in self._warps(mask):
             turned = "trans" in op.mods
@@ -585,10 +624,18 @@ class Together:
 
     def stmatrix(self, op, mask, _place):
         m, (target, source) = self.machine, op.operands
-        words, addresses = [m.read(n) for n in names_of(source)], m.address(target)
+        words = [m.read(n) for n in names_of(source)]
+        addresses = self._row_addresses(op, target, mask, len(words))
         for warp in self._warps(mask):
             mine = np.stack([w[warp] for w in words])
             matrix.store_matrices(m.shared, addresses, warp, mine, "trans" in op.mods)
+
+    def _row_addresses(self, op, text, mask, count):
+        """Addresses of the rows of `count` matrices, which the first lanes of a warp name."""
+        addresses = self.machine.address(text).copy()
+        who = np.flatnonzero(mask & (self.machine.index % 32 < 8 * count))
+        addresses[who] = self._addresses(op, text, who)
+        return addresses
 
     def mma(self, op, mask, _place):
         m = self.machine
@@ -603,8 +650,8 @@ class Together:
 
     def wgmma(self, op, mask, _place):
         m = self.machine
-        groups = mask[: m.threads // 128 * 128].reshape(-1, 128)
-        if mask[m.threads // 128 * 128 :].any():
+        parts = m.parts(128)
+        if (np.bincount(parts)[np.unique(parts[mask])] < 128).any():
             raise Fault("a warp that is in no warp group")
         if op.mods[0] != "mma_async":
             pending = [int(immediate(o)) for o in op.operands]
@@ -617,14 +664,15 @@ class Together:
         a = m.read(left) if words_of_a is None else np.zeros(m.threads, np.uint64)
         add, *rest = [int(immediate(f)) for f in flags]
         made = np.zeros((len(names), m.threads), np.uint64)
-        for g in np.flatnonzero(groups.any(1)):
-            threads = np.arange(128 * g, 128 * g + 128)
+        for g in np.unique(parts[mask]):
+            threads = np.flatnonzero(parts == g)
             if len(np.unique(a[threads])) > 1 or len(np.unique(b[threads])) > 1:
                 raise Fault("descriptors differ in a warp group")
             words = [m.read(n if add else "0")[threads] for n in names]
             left_names = names_of(left) if words_of_a is not None else []
             made[:, threads], cells = matrix.group_multiply(
                 m.shared,
+                threads[0] // m.plan.threads * m.shared_pitch,
                 op.mods[3:],
                 (int(a[threads[0]]), int(b[threads[0]])),
                 [add, *rest],
