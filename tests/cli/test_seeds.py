@@ -10,7 +10,7 @@ from tilewright.cli import signature
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.stages import trace, trace_dump
 
-pytestmark = pytest.mark.sampled(5, full=3)
+pytestmark = pytest.mark.sampled(5, full=5)
 
 SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 KERNELS = {

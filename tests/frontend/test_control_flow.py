@@ -16,7 +16,7 @@ from tilewright.frontend import build
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(3, full=2)
 
 _spec = importlib.util.spec_from_file_location(
     "tilewright_scalar_machine", Path(__file__).parent / "scalar_machine.py"

@@ -12,7 +12,7 @@ from tilewright.frontend import build
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 _SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
 _CONSTANTS = {

@@ -18,7 +18,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.runtime.matmul.epilogues import parts_of
 
-pytestmark = pytest.mark.sampled(4, full=4)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 KINDS = {
     "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,

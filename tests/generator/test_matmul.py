@@ -15,7 +15,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.generator.config import Panels
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 #: relative error of one rounding of the result, with room for the sums' order
 EPS = {

@@ -24,7 +24,7 @@ from tilewright.generator.program import POINTER, programs
 from tilewright.interpreter.executor import run_module
 from tilewright.runtime.matmul.kernels import kernels
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 _spec = importlib.util.spec_from_file_location(
     "generator_programs", Path(__file__).parent / "programs.py"

@@ -16,7 +16,7 @@ from tilewright.interpreter.executor import run_module
 from tilewright.passes.gpu.analysis.cluster_loops import SHARED, cluster_size_of
 from tilewright.passes.gpu.multicast_tma_loads import halves
 
-pytestmark = pytest.mark.sampled(6, full=6)
+pytestmark = pytest.mark.sampled(12, full=12)
 
 CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, tma_multicast=True)
 

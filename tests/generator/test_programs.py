@@ -13,7 +13,7 @@ from tilewright import dtypes as t
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
 from tilewright.generator.program import INTEGER, POINTER, programs
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(3, full=2)
 
 _spec = importlib.util.spec_from_file_location(
     "generator_programs", Path(__file__).parent / "programs.py"

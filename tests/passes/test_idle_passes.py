@@ -19,7 +19,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 from tilewright.targets.info import GENERIC
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 _spec = importlib.util.spec_from_file_location(
     "each_gpu_pass", Path(__file__).with_name("test_each_gpu_pass.py")

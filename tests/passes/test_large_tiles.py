@@ -17,7 +17,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.pipeline import shared_passes
 
-pytestmark = pytest.mark.sampled(4, full=4)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 CHUNKS = StripMineTiles(elements_per_thread=1, strip_elements_per_thread=1, skip_if_fits=False)
 STAY = (

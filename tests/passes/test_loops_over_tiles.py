@@ -15,7 +15,7 @@ from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(4, full=4)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 TARGET = target_info("sm_90a")
 M, N = 128, 192

@@ -44,6 +44,7 @@ def compiled(target, divisible, form="limits"):
     return from_column.compile(signature, constants, target=target, num_warps=4, num_stages=2)
 
 
+@pytest.mark.sampled(4, full=3)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("divisible", [True, False])
 @pytest.mark.parametrize("form", ["limits", "last", "swapped"])

@@ -14,7 +14,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.ir.text import verify_ir
 from tilewright.runtime.compiled import CompiledKernel
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 TARGET = target_info("sm_90a")
 

@@ -67,6 +67,7 @@ def loops(module):
 SIDES = ("before", "until", "behind", "from", "both")
 
 
+@pytest.mark.sampled(4, full=4)
 @pytest.mark.parametrize("narrow", (True, False))
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("step", (1, 3, 64))

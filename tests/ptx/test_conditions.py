@@ -56,6 +56,7 @@ def whole(x, out, n, last, M: tl.constexpr, N: tl.constexpr, ALL: tl.constexpr, 
     tl.store(out + rows, tl.reduce(holds, 1, both if ALL else either))
 
 
+@pytest.mark.sampled(4, full=3)
 @pytest.mark.parametrize("how", list(HOLDS))
 @pytest.mark.parametrize(("target", "kind"), [("sm_90a", "bf16"), ("sm_90a", "f16"), ("sm_80", "bf16")])  # fmt: skip
 @pytest.mark.parametrize("all_of", [True, False])

@@ -30,7 +30,7 @@ from tilewright.dtypes import constexpr
 from tilewright.frontend import build
 from tilewright.ir.text import parse_ir
 
-pytestmark = pytest.mark.sampled(12, full=12)
+pytestmark = pytest.mark.sampled(24, full=24)
 
 TARGETS = ("sm_80", "sm_89", "sm_90a")
 

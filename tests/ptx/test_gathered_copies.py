@@ -66,6 +66,7 @@ def expected(how, a, b, table, rows, block):
 HOW = ("rows", "page", "pages", "below", "mask", "along")
 
 
+@pytest.mark.sampled(2, full=2)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("how", HOW)
 def test_rows_from_memory(how, target):
