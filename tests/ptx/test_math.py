@@ -162,3 +162,37 @@ def test_remainders_of_large_quotients_are_exact():
     made = remainders.compile(types, {"N": 256}, target="sm_90a")
     found = run_ptx(made.artifact, [x, y, np.empty_like(x)], (1, 1, 1))[2]
     np.testing.assert_array_equal(found, np.fmod(x, y))
+
+
+@tw.jit
+def quotients(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    tl.store(out_ptr + at, x / tl.sqrt(y))
+    tl.store(out_ptr + N + at, x / tl.maximum(y, 1e-20))
+    tl.store(out_ptr + 2 * N + at, x / (tl.sqrt(y) + 1e-8))
+    tl.store(out_ptr + 3 * N + at, x / y)
+
+
+def test_divisors_that_need_no_scale():
+    """Roots and maxima with a constant are not compared with the bounds that they cannot exceed; edges stay right."""
+    n = 128
+    edges = np.array([0, np.inf, 1e-45, 1e-38, 2e-38, 8e37, 1.8e38, 3.4e38, np.nan], np.float32)
+    y = np.concatenate([edges, np.exp2(np.linspace(-126, 127, n - len(edges)))]).astype(np.float32)
+    x = np.resize(np.array([1, 0, -3, np.inf, 1e30, 1e-30, np.nan], np.float32), n)
+    kernel = quotients.compile({name: "*fp32:16" for name in ("x_ptr", "y_ptr", "out_ptr")}, {"N": n},
+                               target="sm_90a", num_warps=4)  # fmt: skip
+    *_, out = run_ptx(kernel, [x, y, np.zeros(4 * n, np.float32)], (1,))
+    wide = y.astype(np.float64)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(wide)
+        expected = np.concatenate(
+            [x / root, x / np.fmax(wide, 1e-20), x / (root + np.float32(1e-8)), x / wide]
+        )
+        normal = ~(np.abs(expected) < 2.0**-120)
+        normal &= np.tile(~((y > 0) & (y < 2.0**-126)), 4)  # which roots take as 0
+        expected = expected.astype(np.float32)
+    np.testing.assert_allclose(out[normal], expected[normal], rtol=5e-7)
+    text = kernel.asm["ptx"]
+    of_each = text.count("rcp.approx") // 4
+    assert text.count("0f00800000") == of_each and text.count("0f7E800000") == 2 * of_each

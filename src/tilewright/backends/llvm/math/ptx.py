@@ -164,7 +164,8 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     """`x (1/y)` with both scaled so that `1/y` is a normal number: 2 ulp, over the whole range.
 
     Equivalent to `div.full.f32`, which ptxas expands likewise. With the explicit expansion, LICM hoists the
-    operations that depend on `y` only. A constant's reciprocal is a constant.
+    operations that depend on `y` only. A constant's reciprocal is a constant. Scales that no value of `y` needs are left out:
+    `y` of a square root is never small or large, nor is it small above a constant.
     """
     kind = x.type
     if isinstance(y, ir.Constant) and 2.0**-126 < abs(y.constant) < 2.0**126:
@@ -178,14 +179,47 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
         less = b.asm(form, "fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f", operands, side_effect=False)
         inverse = reciprocal(b, less)
         return b.fmul(x, b.fmul(inverse, quarter))
+    small, large = _needs_scale(y)
+    if not (small or large):
+        return b.fmul(x, reciprocal(b, y))
     magnitude = ir.FunctionType(kind, [kind])
     size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
-    small = b.fcmp_ordered("<", size, constant(kind, 2.0**-126))
-    large = b.fcmp_ordered(">", size, constant(kind, 2.0**126))
-    one = constant(kind, 1.0)
-    scale = b.select(small, constant(kind, 2.0**24), b.select(large, constant(kind, 0.25), one))
+    scale = constant(kind, 1.0)
+    if large:
+        is_large = b.fcmp_ordered(">", size, constant(kind, 2.0**126))
+        scale = b.select(is_large, constant(kind, 0.25), scale)
+    if small:
+        is_small = b.fcmp_ordered("<", size, constant(kind, 2.0**-126))
+        scale = b.select(is_small, constant(kind, 2.0**24), scale)
     inverse = reciprocal(b, b.fmul(y, scale))
     return b.fmul(b.fmul(x, scale), inverse)
+
+
+def _needs_scale(y: Any) -> tuple[bool, bool]:
+    """Whether a divisor may be below 2^-126, but not 0, and whether it may be above 2^126, but not infinite: there its reciprocal
+    is no normal number. Square roots are 0 or at least 2^-63, and below 2^64."""
+    name, operands = _called(y)
+    if name.startswith("sqrt.approx.ftz"):
+        return False, False
+    if name in ("llvm.maxnum.f32", "llvm.maximum.f32"):
+        constants = [float(v.constant) for v in operands if isinstance(v, ir.Constant)]
+        others = [v for v in operands if not isinstance(v, ir.Constant)]
+        if len(constants) == len(others) == 1 and 2.0**-126 <= constants[0] <= 2.0**126:
+            return False, _needs_scale(others[0])[1]
+    if getattr(y, "opname", "") == "fadd":
+        roots = [v for v in y.operands if _called(v)[0].startswith("sqrt.approx.ftz")]
+        terms = [float(v.constant) for v in y.operands if isinstance(v, ir.Constant)]
+        if len(roots) == len(terms) == 1 and 2.0**-126 <= terms[0] <= 2.0**64:
+            return False, False
+    return True, True
+
+
+def _called(value: Any) -> tuple[str, list[Any]]:
+    """The text of an instruction or the name of an intrinsic whose result a value is, and its operands."""
+    callee = getattr(value, "callee", None)
+    if callee is None:
+        return "", []
+    return (callee.asm if isinstance(callee, ir.InlineAsm) else callee.name), [*value.args]
 
 
 def _power_above_one(y: Any) -> tuple[Any, float] | None:
