@@ -182,7 +182,7 @@ def load_matrices(
 def words_of(gen: KernelCodegen, word: Value, element: Attribute) -> list[Value]:
     """The elements in a word."""
     b, size = gen.builder, tile.element_bytes(element)
-    if size == 4:
+    if size >= 4:
         return [register(gen, word, element)]
     vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), 4 // size))
     bits = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(4 // size)]

@@ -1,6 +1,6 @@
 """Lower arithmetic on 16-bit floats to instructions on two elements of a 32-bit word (PTX ISA, `add.bf16x2`, `fma.rn.f16x2`).
 
-Neighbouring registers of a tile travel in one word from a load to a store. In single precision each pair takes four
+Neighbouring registers of a tile, or those that already share a word, travel in one word from a load to a store. In single precision each pair takes four
 conversions, two operations and one rounding; results are the same, since fp32 has more than twice the digits. Words are
 `<2 x bfloat>` or `<2 x half>` to LLVM, which fuses products with sums as the flags allow.
 """
@@ -67,12 +67,26 @@ def lower_pairs(gen: KernelCodegen, op: Operation, operands: list[list[Value]]) 
     pair, suffix = PAIRS.get(type(kind), (None, ""))
     if pair is None or not (op.name in _ARITHMETIC or op.name in _INTRINSICS or _is_comparison(op)):
         return []
-    results: list[Value] = []
-    for i in range(0, count, 2):
-        both = [(p[i], p[i + 1]) if len(p) > 1 else (p[0], p[0]) for p in operands]
+    results: list[Value] = [None] * count
+    for i, j in _register_pairs(operands, count):
+        both = [(p[i], p[j]) if len(p) > 1 else (p[0], p[0]) for p in operands]
         values = [gen.builder.bitcast(_word(gen, two, kind), pair) for two in both]
-        results += _lowered(gen, op, values, suffix, kind)
+        results[i], results[j] = _lowered(gen, op, values, suffix, kind)
     return results
+
+
+def _register_pairs(operands: list[list[Value]], count: int) -> list[tuple[int, int]]:
+    """Which of the registers 0, 1, … share a word: those that do in an operand, else neighbors. Changes of shape reorder
+    registers; stages of a butterfly keep their words this way."""
+    for parts in operands:
+        words: dict[int, dict[int, int]] = {}
+        for i, value in enumerate(parts[:count]):
+            half = _half_of_word(value)
+            if half is not None:
+                words.setdefault(id(half[0]), {})[half[1]] = i
+        if 2 * len(words) == count and all(len(halves) == 2 for halves in words.values()):
+            return [(halves[0], halves[1]) for halves in words.values()]
+    return [(i, i + 1) for i in range(0, count, 2)]
 
 
 def combine_in_pairs(

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.backends.nvidia.lower.matrix_access import words_of
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _PAD_BYTES = 16
 _WIDEST = 16
+_WORD_BYTES = 4
+"""Smaller elements are read by words where they lie side by side: operations on pairs take the words as they are."""
 
 
 @dataclass(frozen=True)
@@ -134,17 +137,29 @@ class SharedAccess:
             b.store(_vector(self.gen, values), pointer, align=self.where.size * len(run))
 
     def read(self) -> list[Value]:
-        b, where, layout = self.gen.builder, self.where, self.layout
-        kind = ir.IntType(8 * where.size)
+        layout, size = self.layout, self.where.size
         parts: list[Value] = [None] * layout.registers_per_thread
         for run in self._runs():
-            wide = ir.VectorType(kind, len(run)) if len(run) > 1 else kind
             pointer = self._address(layout.register_offsets[run[0]])
-            loaded = b.load(pointer, typ=wide, align=where.size * len(run))
-            for i, r in enumerate(run):
-                bits = b.extract_element(loaded, ir.Constant(I32, i)) if len(run) > 1 else loaded
-                parts[r] = register(self.gen, bits, where.element)
+            per_word = max(1, _WORD_BYTES // size)
+            if len(run) % per_word:
+                found = self._load(pointer, ir.IntType(8 * size), len(run), size * len(run))
+                values = [register(self.gen, bits, self.where.element) for bits in found]
+            else:
+                count, kind = len(run) // per_word, ir.IntType(8 * size * per_word)
+                words = self._load(pointer, kind, count, size * len(run))
+                values = [v for w in words for v in words_of(self.gen, w, self.where.element)]
+            for r, value in zip(run, values, strict=True):
+                parts[r] = value
         return self.with_copies(parts)
+
+    def _load(self, pointer: Value, kind: ir.Type, count: int, align: int) -> list[Value]:
+        """Load `count` values that lie side by side, in one instruction."""
+        b = self.gen.builder
+        loaded = b.load(pointer, typ=ir.VectorType(kind, count) if count > 1 else kind, align=align)
+        if count == 1:
+            return [loaded]
+        return [b.extract_element(loaded, ir.Constant(I32, i)) for i in range(count)]
 
     def with_copies(self, parts: list[Value]) -> list[Value]:
         """Fill in registers that replicate the element of another register."""

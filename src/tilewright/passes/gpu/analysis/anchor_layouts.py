@@ -44,12 +44,8 @@ from tilewright.passes.gpu.analysis.common_runs import (
 )
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.shape_layouts import (
-    joined,
-    reduces_across_warps,
-    scan_layout,
-    split_source,
-)
+from tilewright.passes.gpu.analysis.shape_layouts import reduces_across_warps, scan_layout
+from tilewright.passes.gpu.analysis.split_networks import joined, loaded_for_splits, split_source
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
 REMAPS = frozenset(
@@ -206,7 +202,7 @@ class AnchorLayouts:
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
             layout = self.access(op)
-            layout = _scanned_layout(op, layout, self.known, self.warps) or layout
+            layout = self._loaded_for_users(op) or layout
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             return [accumulator_layout(op, self.warps)]
@@ -222,6 +218,13 @@ class AnchorLayouts:
             return [self.split_source(op).drop(len(tile.shape_of(op.source)) - 1)] * 2
         return self._alike(op, tiles)
 
+    def _loaded_for_users(self, op: tile.LoadOp | tile.LoadViewOp) -> Layout | None:
+        """The layout of a load that the scan or the splits it is for take as it is; None where there is none."""
+        if not isinstance(op, tile.LoadViewOp):
+            return None
+        scanned = _scanned_layout(op, self.access(op), self.known, self.warps)
+        return scanned or loaded_for_splits(op, self.known, self.warps)
+
     def _memory_reduction(self, op: tile.AtomicRMWOp) -> Layout:
         """The layout of the values that are added to memory, unless lanes hold copies or runs longer than an instruction
         takes; then that in which it touches the fewest sectors."""
@@ -235,7 +238,7 @@ class AnchorLayouts:
 
     def split_source(self, op: tile.SplitOp) -> Layout:
         """The layout in which a tile is split."""
-        return split_source(op, self.default(op.source), self.warps)
+        return split_source(op, self.default(op.source), self.warps, self.access)
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with.
@@ -455,10 +458,10 @@ def _runs(value: SSAValue, dim: int) -> bool:
     return (1 if found is None else found) == dim
 
 
-def _scanned_layout(load: Operation, best: Layout, known: Facts, warps: int) -> Layout | None:
+def _scanned_layout(load: tile.LoadViewOp, best: Layout, known: Facts, warps: int) -> Layout | None:
     """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`: always
     elements that are no neighbors in memory, unless their addresses are in a layout of their own."""
-    if not isinstance(load, tile.LoadViewOp) or load.indices:
+    if load.indices:
         return None
     for value in closure([load.result], results_of):
         for use in value.uses:
