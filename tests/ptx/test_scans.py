@@ -135,3 +135,26 @@ def test_rows_are_scanned_where_loads_leave_them(rows, columns, warps, reverse, 
         np.testing.assert_array_equal(one, other)
     vectors = re.findall(r"ld\.global\.(?:v(\d)\.)?b32", artifact.asm["ptx"])
     assert max(int(v or 1) for v in vectors) == (4 if aligned else 1)
+
+
+@tilewright.jit
+def sums_of_a_row(x, out, N: tl.constexpr, REVERSE: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), 0, reverse=REVERSE))
+
+
+@pytest.mark.parametrize(("n", "warps", "reverse", "additions"), [
+    # two runs of 4 in 4 warps: in a run 3, across lanes 5, prefixes with each other 1, with elements 4; totals of 8
+    (1024, 4, False, 2 * (3 + 5 + 1 + 4) + 6), (1024, 4, True, 2 * (3 + 5 + 1 + 4) + 6),
+    # one warp: the second run takes the first one's total, combined with its lanes' prefix
+    (256, 1, False, 2 * (3 + 5) + 3 + 1 + 4),
+])  # fmt: skip
+def test_prefixes_are_combined_before_elements(n, warps, reverse, additions):
+    constants = {"N": n, "REVERSE": reverse}
+    made = sums_of_a_row.compile(
+        {"x": "*fp32:16", "out": "*fp32:16"}, constants, target="sm_90a", num_warps=warps
+    )
+    data = np.random.default_rng(n).integers(-8, 8, n).astype(np.float32)
+    _, out = run_ptx(made, [data, np.zeros(n, np.float32)], (1,))
+    np.testing.assert_array_equal(out, np.cumsum(data[::-1])[::-1] if reverse else np.cumsum(data))
+    assert len(re.findall(r"add(?:\.rn)?\.f32", made.asm["ptx"])) == additions

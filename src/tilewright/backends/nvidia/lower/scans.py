@@ -7,6 +7,7 @@ with several of 16 bytes each the accesses of a warp are contiguous. Any combine
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,22 @@ if TYPE_CHECKING:
 
 Line = list[Group]
 """The elements of a run, in the order of the scan."""
+
+_FEW_ELEMENTS = 2
+"""Elements of a run that are combined with two prefixes as cheaply as the prefixes with each other."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of a thread, scanned by itself."""
+
+    elements: Line
+    total: Group
+    """Of the run and those of earlier lanes."""
+    before: Group | None = None
+    """Of the runs of earlier lanes; None where the elements contain it."""
+    has_before: Value | None = None
+    """Whether there are earlier lanes."""
 
 
 def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
@@ -79,12 +96,14 @@ class _Scan:
     def run(self) -> None:
         gen, op = self.gen, self.op
         results = [list(gen.parts(v)) for v in op.inputs]
-        rows = [[self._in_thread(r, results) for r in segments] for segments in self.rows.values()]
-        rows = [[self._across_lanes(line) for line in lines] for lines in rows]
+        scanned = [
+            [self._in_thread(r, results) for r in segments] for segments in self.rows.values()
+        ]
+        runs = [[self._across_lanes(line) for line in lines] for lines in scanned]
         if self.warp_bits:
-            rows = self._across_warps(rows)
+            rows = self._across_warps(runs)
         else:
-            rows = [self._across_segments(lines) for lines in rows]
+            rows = [self._across_segments(line) for line in runs]
         for segments, lines in zip(self.rows.values(), rows, strict=True):
             for registers, line in zip(segments, lines, strict=True):
                 for r, group in zip(registers, line, strict=True):
@@ -113,12 +132,37 @@ class _Scan:
             return combined
         return [self._select(valid, c, group) for c, group in zip(combined, line, strict=True)]
 
+    def _after(self, run: _Run, prefix: Group | None = None, valid: Value | None = None) -> Line:
+        """The elements of a run after earlier lanes and after `prefix`, where it is valid.
+
+        Prefixes are combined with each other first, so that each element is combined once.
+        """
+        line, b = run.elements, self.gen.builder
+        if prefix is None and run.before is not None:
+            return [*self._prepend(line[:-1], run.before, run.has_before), run.total]
+        if prefix is None:
+            return line
+        if run.before is None:
+            return self._prepend(line, prefix, valid)
+        start = self._combine(prefix, run.before)
+        if valid is not None:
+            start = self._select(valid, start, run.before)
+        if run.has_before is not None:
+            start = self._select(run.has_before, start, prefix)
+        any_prefix = None
+        if valid is not None and run.has_before is not None:
+            any_prefix = b.or_(valid, run.has_before)
+        return [
+            *self._prepend(line[:-1], start, any_prefix),
+            *self._prepend([run.total], prefix, valid),
+        ]
+
     # ---- lanes ----
 
-    def _across_lanes(self, line: Line) -> Line:
+    def _across_lanes(self, line: Line) -> _Run:
         bits, b = self.lane_bits, self.gen.builder
         if not bits:
-            return line
+            return _Run(line, line[-1])
         place, count = self._lane_place(), 1 << len(bits)
         if self.reverse:
             place = b.sub(ir.Constant(I32, count - 1), place)
@@ -130,9 +174,12 @@ class _Scan:
             running = self._select(use, combined, running)
             step *= 2
         if len(line) == 1:
-            return [running]
+            return _Run([running], running)
         valid = b.icmp_unsigned(">", place, ir.Constant(I32, 0))
-        return [*self._prepend(line[:-1], self._from_earlier(running, 1), valid), running]
+        before = self._from_earlier(running, 1)
+        if len(line) <= _FEW_ELEMENTS:
+            return _Run([*self._prepend(line[:-1], before, valid), running], running)
+        return _Run(line, running, before, valid)
 
     def _lane_place(self) -> Value:
         """Position of the lane among those along the axis (their bits are consecutive)."""
@@ -158,15 +205,15 @@ class _Scan:
 
     # ---- segments ----
 
-    def _across_segments(self, lines: list[Line]) -> list[Line]:
+    def _across_segments(self, runs: list[_Run]) -> list[Line]:
         """Each segment of a row after the earlier ones, whose total its last lane has."""
         b, carry = self.gen.builder, None
         result: list[Line] = []
-        for line in lines:
-            found = line if carry is None else self._prepend(line, carry)
+        for run in runs:
+            found = self._after(run, carry)
             result.append(found)
             carry = found[-1]
-            if self.lane_bits and len(lines) > 1:
+            if self.lane_bits and len(runs) > 1:
                 mask = sum(1 << bit for bit in self.lane_bits)
                 lane = b.and_(self.gen.threads.lane, ir.Constant(I32, 31 & ~mask))
                 if not self.reverse:
@@ -176,7 +223,7 @@ class _Scan:
 
     # ---- warps ----
 
-    def _across_warps(self, rows: list[list[Line]]) -> list[list[Line]]:
+    def _across_warps(self, rows: list[list[_Run]]) -> list[list[Line]]:
         """Totals go through shared memory; each warp combines those of earlier segments and warps."""
         gen, b = self.gen, self.gen.builder
         parts, segments = 1 << len(self.warp_bits), len(rows[0])
@@ -196,25 +243,25 @@ class _Scan:
             part = b.sub(ir.Constant(I32, parts - 1), part)
         places = [flat_place(gen, target, offset) for offset in self.rows]
         last = self._is_last_lane()
-        for place, lines in zip(places, rows, strict=True):
-            for s, line in enumerate(lines):
+        for place, runs in zip(places, rows, strict=True):
+            for s, run in enumerate(runs):
                 at = b.add(part, ir.Constant(I32, s * parts))
-                self._write_totals(tiles, place, at, line[-1], last)
+                self._write_totals(tiles, place, at, run.total, last)
         gen.barrier()
         return [
-            self._after_warps(tiles, place, part, lines)
-            for place, lines in zip(places, rows, strict=True)
+            self._after_warps(tiles, place, part, runs)
+            for place, runs in zip(places, rows, strict=True)
         ]
 
     def _after_warps(
-        self, tiles: list[SharedTile], place: Value, part: Value, lines: list[Line]
+        self, tiles: list[SharedTile], place: Value, part: Value, runs: list[_Run]
     ) -> list[Line]:
         """The segments of a row, each after the totals of all earlier segments and of the earlier warps in its own."""
         gen, b, parts = self.gen, self.gen.builder, 1 << len(self.warp_bits)
         running: Group | None = None
         result: list[Line] = []
-        for s, line in enumerate(lines):
-            prefix, is_last = running, s == len(lines) - 1
+        for s, run in enumerate(runs):
+            prefix, is_last = running, s == len(runs) - 1
             valid = None if running else b.icmp_unsigned(">", part, ir.Constant(I32, 0))
             for p in range(parts - is_last):
                 at = ir.Constant(I32, s * parts + p)
@@ -225,7 +272,7 @@ class _Scan:
                 elif p < parts - 1:
                     use = b.icmp_unsigned(">", part, ir.Constant(I32, p))
                     prefix = self._select(use, running, prefix)
-            result.append(self._prepend(line, prefix, valid) if prefix else line)
+            result.append(self._after(run, prefix, valid))
         return result
 
     def _write_totals(
