@@ -60,6 +60,7 @@ def layout_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
     from tilewright.passes.gpu.narrow_divisions import NarrowDivisions
+    from tilewright.passes.gpu.narrow_trip_counts import NarrowTripCounts
     from tilewright.passes.gpu.order_instructions import OrderInstructions
     from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
@@ -98,6 +99,7 @@ def layout_passes() -> tuple[Pass, ...]:
         PartitionLoops(),  # before batch-loads: loads of full iterations have no masks
         BatchLoads(),  # after insert-barriers, which separates conflicting accesses
         NarrowDivisions(),  # late: other analyses read the index arithmetic as it was written
+        NarrowTripCounts(),  # after the passes that divide trip counts, before cse
         Cse(),  # before widths are chosen: equal addresses become one value
         CombineAccesses(),  # after all that moves loads, before the widths of accesses are chosen
         VectorizeAccesses(),  # late: facts about accesses are final
