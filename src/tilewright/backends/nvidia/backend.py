@@ -17,6 +17,7 @@ from tilewright.backends.nvidia.codegen import KernelCodegen, emit_module
 from tilewright.backends.nvidia.live_registers import live_registers
 from tilewright.backends.nvidia.lower.output import ASSERT_TRAPS
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
+from tilewright.backends.nvidia.partial_sectors import shared_bytes_for_locality
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
 from tilewright.backends.nvidia.register_limits import (
@@ -27,7 +28,7 @@ from tilewright.backends.nvidia.register_limits import (
 )
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.errors import REGISTERS, OutOfResources
-from tilewright.passes.base import Pass
+from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
 from tilewright.passes.gpu.analysis.registers import LIMIT, MUST_FIT, max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
@@ -114,13 +115,17 @@ def _emitted(
     gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
     if MUST_FIT in module.attributes:
         _check_registers(gen, options)
+    threads = 32 * (gen.warps // gen.blocks + gen.producer_warps)
+    shared_bytes = gen.scratch_bytes
+    for function in functions_of(module):
+        shared_bytes = shared_bytes_for_locality(function, threads, shared_bytes, target)
     plan = LaunchPlan(
         name=gen.function.name,
         arguments=arguments,
         asserts=tuple(gen.asserts),
         prints=gen.prints,
-        threads=32 * (gen.warps // gen.blocks + gen.producer_warps),
-        shared_bytes=gen.scratch_bytes,
+        threads=threads,
+        shared_bytes=shared_bytes,
         cluster_size=max(gen.blocks, gen.cluster),
         programmatic_launch=bool(gen.overlap),
         tensor_maps=tuple(gen.maps.recipes),
