@@ -100,13 +100,13 @@ class _Narrower:
 
     def _narrow(self, loop: scf.ForOp) -> None:
         e, block = Emitter(loop), loop.body.block
-        bounds = [e.constant(0, i32), self.low(loop.ub), e.constant(1, i32)]
+        first, trips, step = e.constant(0, i32), self.low(loop.ub), e.constant(1, i32)
         old = block.args[0]
         counter = block.insert_arg(i32, 0)
         counter.name_hint = old.name_hint
         old.replace_all_uses_with(Emitter.at_start(block, loop.location).resize(counter, i64))
         block.erase_arg(old)
-        new = scf.ForOp(*bounds, list(loop.iter_args), loop.detach_region(0))
+        new = scf.ForOp(first, trips, step, list(loop.iter_args), loop.detach_region(0))
         new.attributes.update(loop.attributes)
         replace(loop, new, list(new.results))
 

@@ -21,7 +21,12 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
+from tilewright.passes.gpu.analysis.accesses import (
+    WIDEST,
+    access_layout,
+    contiguous_dim,
+    default_layout,
+)
 
 _LONGEST_NETWORK = 1000
 """Operations that are followed to the next split."""
@@ -60,26 +65,27 @@ def split_source(op: tile.SplitOp, source: Layout, warps: int, access: AccessLay
 
 
 def loaded_for_splits(load: tile.LoadViewOp, known: Facts, warps: int) -> Layout | None:
-    """A layout of a load with index bits of the splits that follow in registers; None where there are no splits, where
-    the layout of the widest accesses has as many of their bits, or lanes would not read rows side by side."""
+    """A layout of a load with index bits of the splits that follow in registers, of those with most of them the one with the widest
+    accesses; None where that of the widest accesses has as many, or lanes would not read rows side by side."""
     dim, size = contiguous_dim(load), tile.element_bytes(tile.element_of(load.result))
     if dim is None:
         return None
-    run = max(1, _WORD_BYTES // size)
-    best, words = access_layout(load, known, warps), access_layout(load, known, warps, run)
-    count, inside = len(words.registers), run.bit_length() - 1
-    vectors = _vectors(words)
-    network = _network(load.result, _probe(words, vectors), ())
-    if count < len(best.registers) or words.num_consecutive(dim, run) < run or not network.bits:
-        return None
-    row = _ROW_BYTES // size
-    wanted = list(dict.fromkeys(network.bits))[: count - inside]
-    if any(vectors[bit][dim] and vectors[bit][dim] < row for bit in wanted):
-        wanted = wanted[: next(i for i, b in enumerate(wanted) if 0 < vectors[b][dim] < row)]
-    held = [vectors[bit] for bit in wanted]
-    if _leading(held, best) >= len(held):
-        return None
-    return _with_registers(words, [*range(inside), *wanted])
+    best, chosen = access_layout(load, known, warps), None
+    network = _network(load.result, _probe(best, _vectors(best)), ())
+    bits = [_vectors(best)[bit] for bit in dict.fromkeys(network.bits)]
+    near = [i for i, v in enumerate(bits) if 0 < v[dim] * size < _ROW_BYTES]
+    bits = bits[: min(near, default=len(bits))]
+    most = _leading(bits, best)
+    run = best.num_consecutive(dim, WIDEST)
+    while run * size >= _WORD_BYTES:
+        words = access_layout(load, known, warps, run)
+        inside, places = run.bit_length() - 1, _vectors(words)
+        held = bits[: len(words.registers) - inside]
+        if len(held) > most and len(words.registers) == len(best.registers):
+            most = len(held)
+            chosen = _with_registers(words, [*range(inside), *map(places.index, held)])
+        run //= 2
+    return chosen
 
 
 def _leading(vectors: list[Vector], layout: Layout) -> int:
@@ -167,8 +173,9 @@ def _network(value: SSAValue, probe: Layout, bits: tuple[int, ...]) -> _Network:
         user, probe = _next_user(value, probe, bits[-1] if bits else None)
         if isinstance(user, tile.StoreViewOp):
             return _Network(bits, user, probe.lanes)
-        ends = not isinstance(user, tile.SplitOp) or len(bits) >= len(probe.lanes)
-        if ends or _last(probe.rank) not in probe.lanes:
+        if not isinstance(user, tile.SplitOp) or len(bits) >= len(probe.lanes):
+            return _Network(bits)
+        if _last(probe.rank) not in probe.lanes:
             return _Network(bits)
         bits = (*bits, probe.lanes.index(_last(probe.rank)))
         value, probe = user.results[0], probe.drop(probe.rank - 1)
