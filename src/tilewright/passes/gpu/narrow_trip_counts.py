@@ -30,8 +30,8 @@
 `batch-loads` divide such counts. A 64-bit sum takes two instructions on a GPU, a comparison with a selection four: a kernel whose loops
 run once or twice takes longer for them than for its work. Facts about integers say that a count of blocks fits 32 bits.
 
-Relies on nothing; runs after the passes that look at trip counts. Kernels with dots keep their counters: their loops are
-long. Guarantees: the same iterations. Switched off, loops count in 64 bits.
+Relies on nothing; runs after the passes that look at trip counts. Kernels that multiply, reduce or scan tiles in loops keep their
+counters: an iteration takes longer than the count, and registers are scarce. Guarantees: the same iterations. Switched off, loops count in 64 bits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xdsl.dialects.builtin import ModuleOp, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.passes.analysis.edit import replace, replace_op
 from tilewright.passes.analysis.effects import erase_dead
@@ -57,6 +57,10 @@ _LOW_BITS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp
 """Operations the low half of whose result depends on the low halves of their operands alone."""
 _ORDERED = (arith.MinSIOp, arith.MaxSIOp)
 _LIMIT = 1 << 31
+_LONG = (
+    tile.DotOp, gpu.WgmmaOp, tile.ReduceOp, tile.ScanOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, gpu.BarrierOp,
+)  # fmt: skip
+"""Operations of loops that take long, next to which trip counts do not matter."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +72,22 @@ class NarrowTripCounts(Pass):
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in functions_of(module):
-            if not any(isinstance(op, tile.DotOp) for op in function.walk()):
-                _Narrower(function).run()
+            loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
+            if not any(isinstance(op, _LONG) for loop in loops for op in loop.body.walk()):
+                _Narrower(function, loops).run()
                 erase_dead(function.body.block)
 
 
 class _Narrower:
     """Halves of the scalar i64 values of a function, made where the values are defined."""
 
-    def __init__(self, function: FuncOp) -> None:
-        self.function = function
+    def __init__(self, function: FuncOp, loops: list[scf.ForOp]) -> None:
+        self.function, self.loops = function, loops
         self.facts = Facts(address_arithmetic(function))
         self.made: dict[SSAValue, SSAValue] = {}
 
     def run(self) -> None:
-        loops = [op for op in self.function.walk() if isinstance(op, scf.ForOp)]
-        chosen = [loop for loop in loops if self._is_narrow(loop)]
+        chosen = [loop for loop in self.loops if self._is_narrow(loop)]
         for loop in chosen:
             self._narrow(loop)
         for op in list(self.function.walk()) if chosen else []:
