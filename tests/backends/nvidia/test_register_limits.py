@@ -153,6 +153,12 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     # 64 threads: 8 CTAs and 7 both have 128 registers, which are tried once
     assert chosen({128: (1, 115, 0)}, 96, 1, 120, threads=64) == ("", (128,))
     assert chosen({}, 128, 1, 255, spills=9) == ("", ())
+    # it spills by choice, with 40 registers of 255: the same as a limit spill more, 96 none
+    assert chosen({40: (3, 40, 2), 96: (8, 90, 0)}, 128, 2, 40, spills=1) == (
+        ".maxnreg 96",
+        (40, 96),
+    )
+    assert chosen({40: (3, 40, 2), 96: (8, 90, 2)}, 128, 2, 40, spills=1) == ("", (40, 96))
 
 
 @pytest.mark.parametrize(("spills", "taken"), [(0, 64), (4, 64), (5, 96)])

@@ -139,14 +139,15 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
     elements in 4 warps has 16 bytes in flight with the 96 registers of its choice, and 80 with a limit of 96).
     Tried are the registers that leave as many CTAs on an SM, then those that leave one less; and, because a grid may be
     smaller than an SM and its loads then wait one after another, those with which a thread has `_THREAD_BYTES` in flight
-    and an SM no fewer. A kernel that spills has no registers for more loads: it is left as it is.
+    and an SM no fewer. A kernel that spills although it has all registers has none for more loads: it is left as it is. With
+    fewer it spills by those heuristics, as many as it likes: with more it spills no more and may load more.
 
     Args:
         loaded_bytes: what a thread loads without a side effect between, and could have in flight.
     """
-    if made.ctas == 0 or made.assembled.spills or loaded_bytes <= _FEW_BYTES:
+    if made.ctas == 0 or loaded_bytes <= _FEW_BYTES or not made.thread_bytes:
         return made
-    if not made.thread_bytes:
+    if made.assembled.spills and made.assembled.registers >= most_registers(made.block, 1):
         return made
     very_few = _VERY_FEW * made.thread_bytes <= loaded_bytes
     if not very_few and made.registers_with_gain(made.ctas) <= _FREE_REGISTERS:
@@ -161,6 +162,8 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
             continue
         other = tried[limit] = tried.get(limit) or made.limited(limit)
         if other.assembled.spills > made.assembled.spills:
+            if limit <= made.assembled.registers:
+                continue
             return best  # with more registers it spills more: it loads more at once
         gains = other.sm_bytes >= _MIN_GAIN * best.sm_bytes
         if gains and other.ctas >= ctas:
