@@ -331,3 +331,47 @@ func.func @summed(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.
   tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// RUN: assign-layouts
+// What a loop has summed is combined with a load whose result is stored as 4 bytes: both loops load as many elements,
+// and nothing changes its layout.
+// CHECK-LABEL: @summed_and_scaled
+func.func @summed_and_scaled(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %w: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %r: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %n: i32) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %g = tile.load_view{{.+}} "4096 r[1 2 512 1024 2048]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: %h = tile.load_view{{.+}} "1x4096 r[0,1 0,2 0,512 0,1024 0,2048]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: %k = tile.load_view{{.+}} "1x4096 r[0,1 0,2 0,512 0,1024 0,2048]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %pitch = arith.constant 4096 : i64
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<4096xf32>
+  %g = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<4096xbf16>
+  %v = arith.extf %g : tensor<4096xbf16> to tensor<4096xf32>
+  %y = scf.for %i = %zero to %n step %step iter_args(%s = %start) -> (tensor<4096xf32>) : i32 {
+    %h = tile.load_view %p ["strided", "strided"] strides(%pitch, %one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<1x4096xbf16>
+    %x = arith.extf %h : tensor<1x4096xbf16> to tensor<1x4096xf32>
+    %t = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    }) : (tensor<1x4096xf32>) -> tensor<4096xf32>
+    %d = arith.addf %s, %t : tensor<4096xf32>
+    scf.yield %d : tensor<4096xf32>
+  }
+  %z = arith.mulf %y, %v : tensor<4096xf32>
+  tile.store_view %z, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
+  %e = tile.expand_dims %z, 0 : i32 : tensor<4096xf32> to tensor<1x4096xf32>
+  scf.for %j = %zero to %n step %step : i32 {
+    %k = tile.load_view %p ["strided", "strided"] strides(%pitch, %one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<1x4096xbf16>
+    %l = arith.extf %k : tensor<1x4096xbf16> to tensor<1x4096xf32>
+    %m = arith.mulf %l, %e : tensor<1x4096xf32>
+    %o = arith.truncf %m : tensor<1x4096xf32> to tensor<1x4096xbf16>
+    tile.store_view %o, %r ["strided", "strided"] strides(%pitch, %one) {limited = array<i64>} : tensor<1x4096xbf16>, !tile.ptr<bf16>
+  }
+  func.return
+}

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, innermost_loop
+from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import (
+    WIDEST,
+    View,
+    contiguous_dim,
+    run_length,
+    tile_of,
+)
 
 _NARROWEST_LOAD = 4
 """Bytes that a thread loads at least where it loads fewer because of a store."""
@@ -32,12 +39,12 @@ class CommonRuns:
 
     def of(self, op: Operation) -> int | None:
         """The run of a load; None: as many elements as it can take."""
-        dim = contiguous_dim(op) if isinstance(op, tile.LoadViewOp) else None
+        dim = _contiguous(op) if isinstance(op, tile.LoadViewOp) else None
         if dim is None:
             return None
         if op not in self._found:
             loads = self._combined(op.results[0])
-            dims = {d for load in loads if (d := contiguous_dim(load)) is not None}
+            dims = {d for load in loads if (d := _contiguous(load)) is not None}
             runs = {d: run for d in dims if (run := self._run(loads, d)) is not None}
             self._found[op] = {}  # multiplied ones are combined with none
             self._found.update(dict.fromkeys(loads, runs))
@@ -45,19 +52,27 @@ class CommonRuns:
 
     def _combined(self, value: SSAValue) -> list[tile.LoadViewOp]:
         """The loads that elementwise operations combine with one, itself included; none if any is multiplied. To be
-        combined is symmetric and transitive."""
+        combined is symmetric and transitive. What loops carry and axes of extent 1 lie between as well, unless a dot's
+        operands or sums are reached so, which have layouts of their own."""
 
         def following(value: SSAValue) -> list[SSAValue]:
             return [v for v in operands_of(value) + results_of(value) if not self.is_free(v)]
 
+        def beyond(value: SSAValue) -> list[SSAValue]:
+            more = (v for v in _carried(value) + _with_unit_axis(value) if not self.is_free(v))
+            return [*following(value), *more]
+
         found = list(closure([value], following))
-        if any(isinstance(use.operation, tile.DotOp) for value in found for use in value.uses):
+        if any(map(_is_multiplied, found)):
             return []
+        further = list(closure([value], beyond))
+        if not any(_is_multiplied(v) or isinstance(v.owner, tile.DotOp) for v in further):
+            found = further
         return [v.owner for v in found if isinstance(v.owner, tile.LoadViewOp)]
 
     def _run(self, loads: list[tile.LoadViewOp], dim: int) -> int | None:
         """The common run of those of `loads` that are contiguous along `dim`."""
-        matching = [load for load in loads if contiguous_dim(load) == dim]
+        matching = [load for load in loads if _contiguous(load) == dim]
         runs = {run_length(load, self.known) for load in matching}
         size = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
         longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
@@ -71,7 +86,7 @@ def _stored_runs(load: tile.LoadViewOp, known: Facts) -> Iterator[int]:
     loop, size = innermost_loop(load), tile.element_bytes(tile.element_of(load.result))
     for store in _stores_of(load.result):
         often = loop is None or loop.is_ancestor(store)
-        if often and contiguous_dim(store) == contiguous_dim(load):
+        if often and _contiguous(store) == _contiguous(load):
             run = WIDEST // tile.element_bytes(tile.element_of(store.value))
             if run_length(store, known) == run:
                 yield max(run, _NARROWEST_LOAD // size)
@@ -81,7 +96,7 @@ def _stores_of(value: SSAValue) -> Iterator[tile.StoreViewOp]:
     """Stores of what elementwise operations make of a tile, also through loops and branches."""
 
     def following(value: SSAValue) -> list[SSAValue]:
-        found = results_of(value)
+        found = results_of(value) + _results_with_unit_axis(value)
         for use in value.uses:
             user, above = use.operation, use.operation.parent_op()
             if isinstance(user, scf.ForOp):
@@ -94,6 +109,70 @@ def _stores_of(value: SSAValue) -> Iterator[tile.StoreViewOp]:
         for use in made.uses:
             if isinstance(use.operation, tile.StoreViewOp) and use.operation.value is made:
                 yield use.operation
+
+
+def _contiguous(op: View) -> int | None:
+    """The contiguous dimension of an access, of those that have more than one element."""
+    dim = contiguous_dim(op)
+    if dim is None:
+        return None
+    return sum(extent > 1 for extent in tile.shape_of(tile_of(op))[:dim])
+
+
+def _is_multiplied(value: SSAValue) -> bool:
+    return any(isinstance(use.operation, tile.DotOp) for use in value.uses)
+
+
+def _carried(value: SSAValue) -> list[SSAValue]:
+    """The other values of what a loop carries: before it, in it, yielded and behind it."""
+    places: list[tuple[scf.ForOp, int]] = []
+    owner = value.owner
+    if isinstance(owner, scf.ForOp):
+        places.append((owner, position_of(value, owner.results)))
+    elif isinstance(owner, Block) and isinstance(loop := owner.parent_op(), scf.ForOp):
+        places.append((loop, position_of(value, owner.args) - 1))
+    for use in value.uses:
+        user, above = use.operation, use.operation.parent_op()
+        if isinstance(user, scf.ForOp):
+            places.append((user, use.index - 3))
+        elif isinstance(user, scf.YieldOp) and isinstance(above, scf.ForOp):
+            places.append((above, use.index))
+    found: list[SSAValue] = []
+    for loop, i in places:
+        if tile.is_tile(value) and i >= 0:
+            body = loop.body.block
+            found += [
+                loop.iter_args[i],
+                body.args[i + 1],
+                end_of(body).operands[i],
+                loop.results[i],
+            ]
+    return found
+
+
+def _with_unit_axis(value: SSAValue) -> list[SSAValue]:
+    """Tiles of the same elements, with an axis of extent 1 more or less, that `value` is made of or makes."""
+    owner, found = value.owner, _results_with_unit_axis(value)
+    if isinstance(owner, tile.ExpandDimsOp):
+        found.append(owner.source)
+    elif isinstance(owner, tile.ReduceOp) and _drops_unit_axis(owner):
+        found.append(owner.inputs[position_of(value, owner.results)])
+    return found
+
+
+def _results_with_unit_axis(value: SSAValue) -> list[SSAValue]:
+    users = [(use.operation, use.index) for use in value.uses]
+    return [
+        op.results[0 if isinstance(op, tile.ExpandDimsOp) else i]
+        for op, i in users
+        if isinstance(op, tile.ExpandDimsOp)
+        or (isinstance(op, tile.ReduceOp) and _drops_unit_axis(op))
+    ]
+
+
+def _drops_unit_axis(op: tile.ReduceOp) -> bool:
+    shape = tile.shape_of(op.inputs[0])
+    return len(shape) > 1 and shape[op.axis.value.data] == 1
 
 
 def _is_elementwise(op: Operation) -> bool:
