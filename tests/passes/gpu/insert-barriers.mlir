@@ -272,3 +272,67 @@ func.func @chunks_beyond(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
   }
   func.return
 }
+// -----
+// Selects choose among arguments to read, and among others to write. A thread writes the same elements in all iterations,
+// whichever array it is.
+// CHECK-LABEL: @selected
+func.func @selected(%a: !tile.ptr<f32>, %b: !tile.ptr<f32>, %c: !tile.ptr<f32>, %d: !tile.ptr<f32>, %rows: i64, %o: i64) {
+  // CHECK-NOT: {{gpu\.barrier\b}}
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %first = tile.cmpi "eq", %i, %zero : i64, i64 to i1
+    %p = tile.select %first, %a, %b : i1, !tile.ptr<f32>, !tile.ptr<f32> to !tile.ptr<f32>
+    %q = tile.select %first, %c, %d : i1, !tile.ptr<f32>, !tile.ptr<f32> to !tile.ptr<f32>
+    %r = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  }
+  func.return
+}
+// -----
+// One of the arguments is read and written.
+// CHECK-LABEL: @selected_of_both
+func.func @selected_of_both(%a: !tile.ptr<f32>, %b: !tile.ptr<f32>, %c: !tile.ptr<f32>, %first: i1) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %p = tile.select %first, %a, %b : i1, !tile.ptr<f32>, !tile.ptr<f32> to !tile.ptr<f32>
+  %q = tile.select %first, %b, %c : i1, !tile.ptr<f32>, !tile.ptr<f32> to !tile.ptr<f32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// A select chooses among places in one array: another thread writes an element in the next iteration.
+// CHECK-LABEL: @selected_places
+func.func @selected_places(%a: !tile.ptr<f32>, %x: tensor<64xf32>, %rows: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %b = tile.addptr %a, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  scf.for %i = %zero to %rows step %one : i64 {
+    %first = tile.cmpi "eq", %i, %zero : i64, i64 to i1
+    %q = tile.select %first, %a, %b : i1, !tile.ptr<f32>, !tile.ptr<f32> to !tile.ptr<f32>
+    tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  }
+  func.return
+}
+// -----
+// The inner loop repeats its addresses, the outer one does not.
+// CHECK-LABEL: @repeated_in_inner_loop
+func.func @repeated_in_inner_loop(%a: !tile.ptr<f32>, %x: tensor<64xf32>, %rows: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %q = tile.addptr %a, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    scf.for %j = %zero to %rows step %one : i64 {
+      tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+    }
+  }
+  func.return
+}

@@ -9,11 +9,16 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
 
 View = tile.LoadViewOp | tile.StoreViewOp
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+_SAME_BASE = (
+    tile.AddPtrOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.HintOp, tile.BitcastOp,
+)  # fmt: skip
+"""Operations that give pointers based on the argument that their first operand is based on."""
 
 
 def base_argument(pointer: SSAValue) -> BlockArgument | None:
@@ -24,14 +29,43 @@ def base_argument(pointer: SSAValue) -> BlockArgument | None:
         if isinstance(op, Block):
             in_function = isinstance(op.parent_op(), FuncOp)
             return value if in_function and isinstance(value, BlockArgument) else None
-        if isinstance(op, tile.AddPtrOp):
-            value = op.pointer
-        elif isinstance(
-            op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp | tile.HintOp | tile.BitcastOp
-        ):
+        if isinstance(op, _SAME_BASE):
             value = op.operands[0]
         else:
             return None
+
+
+def base_arguments(pointer: SSAValue) -> frozenset[SSAValue] | None:
+    """The kernel arguments one of which a pointer is based on: several where selects choose among pointers. None if it may
+    be based on something else."""
+    found: set[SSAValue] = set()
+    for value in closure([pointer], _selected_pointers):
+        root = base_argument(value)
+        if root is not None:
+            found.add(root)
+        elif not _selected_pointers(value):
+            return None
+    return frozenset(found)
+
+
+def _selected_pointers(pointer: SSAValue) -> list[SSAValue]:
+    """The pointers among which the select that a pointer is based on chooses; none without one."""
+    value = pointer
+    while isinstance(value.owner, _SAME_BASE):
+        value = value.owner.operands[0]
+    return _chosen(value)
+
+
+def is_selected_argument(pointer: SSAValue) -> bool:
+    """Whether a pointer is one of several kernel arguments, as they are, among which selects choose."""
+    return all(
+        isinstance(value.owner, tile.SelectOp) or base_argument(value) is value
+        for value in closure([pointer], _chosen)
+    )
+
+
+def _chosen(value: SSAValue) -> list[SSAValue]:
+    return [value.owner.lhs, value.owner.rhs] if isinstance(value.owner, tile.SelectOp) else []
 
 
 def is_noalias(root: BlockArgument) -> bool:

@@ -31,10 +31,15 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
+from tilewright.passes.analysis.aliasing import (
+    base_arguments,
+    has_distinct_lanes,
+    is_selected_argument,
+    same_addresses,
+)
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo
@@ -63,14 +68,14 @@ class InsertBarriers(Pass):
 @dataclass(frozen=True)
 class _Access:
     op: Operation
-    root: SSAValue | None
-    """The kernel argument that it accesses; None if that is not known."""
+    roots: frozenset[SSAValue] | None
+    """The kernel arguments one of which it accesses; None if they are not known."""
     around: frozenset[Operation] = frozenset()
     """Loops around it that have gone round since."""
 
     @classmethod
     def of(cls, op: Operation) -> _Access:
-        return cls(op, base_argument(pointer_of(op)))
+        return cls(op, base_arguments(pointer_of(op)))
 
 
 def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
@@ -128,8 +133,8 @@ def _conflict(earlier: _Access, later: _Access) -> bool:
         return False
     if _releases(second) and not isinstance(first, _ATOMICS):
         return True
-    roots = earlier.root, later.root
-    if None not in roots and roots[0] is not roots[1]:
+    roots, others = earlier.roots, later.roots
+    if roots is not None and others is not None and roots.isdisjoint(others):
         return False
     if not around:
         return not (_same_threads(first, second) or are_disjoint(first, second))
@@ -137,6 +142,8 @@ def _conflict(earlier: _Access, later: _Access) -> bool:
     if not common:
         return not are_disjoint(first, second)
     loop = next(a for a in common if all(a.is_ancestor(other) for other in common))
+    if all(_repeats_addresses(second, loop) for loop in common) and _same_threads(first, second):
+        return False
     return not (isinstance(loop, scf.ForOp) and are_disjoint(first, second, loop))
 
 
@@ -179,6 +186,22 @@ def _same_threads(first: Operation, second: Operation) -> bool:
         return False
     reads = isinstance(first, _READS) or isinstance(second, _READS)
     return layout is None or not (reads and _spans_warps(layout))
+
+
+def _repeats_addresses(op: Operation, loop: Operation) -> bool:
+    """Whether a structured access has the same addresses in all iterations of `loop`, or the same in each of several
+    arguments among which it chooses."""
+    if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+        return False
+    pointer = op.base
+    while defined_inside(pointer, loop) and isinstance(pointer.owner, tile.AddPtrOp):
+        if defined_inside(pointer.owner.offset, loop):
+            return False
+        pointer = pointer.owner.pointer
+    if defined_inside(pointer, loop) and not is_selected_argument(pointer):
+        return False
+    others = [*op.strides, *op.starts, *op.sizes, *op.indices]
+    return not any(defined_inside(v, loop) for v in others)
 
 
 def _spans_warps(layout: Layout) -> bool:
