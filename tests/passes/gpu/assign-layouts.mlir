@@ -375,3 +375,35 @@ func.func @summed_and_scaled(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32},
   }
   func.return
 }
+// -----
+// RUN: assign-layouts
+// The sums of a while loop have the layout of what it loads, neighbors in neighboring lanes, and not another one.
+// CHECK-LABEL: @summed_while
+func.func @summed_while(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %pitch: i64, %n: i32) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: scf.while {{.+}} -> (tensor<1024xf32, "1024 r[128 256 512] l[1 2 4 8 16] w[32 64]">, i32)
+  // CHECK: %h = tile.load_view{{.+}} "1024 r[128 256 512] l[1 2 4 8 16] w[32 64]
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1024 : i32
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<1024xf32>
+  %y, %last = scf.while (%s = %start, %i = %zero) : (tensor<1024xf32>, i32) -> (tensor<1024xf32>, i32) {
+    %more = tile.cmpi "slt", %i, %n : i32, i32 to i1
+    scf.condition(%more) %s, %i : tensor<1024xf32>, i32
+  } do {
+  ^bb0(%t: tensor<1024xf32>, %j: i32):
+    %h = tile.load_view %p ["strided"] strides(%pitch) {limited = array<i64>} : !tile.ptr<bf16> to tensor<1024xbf16>
+    %x = arith.extf %h : tensor<1024xbf16> to tensor<1024xf32>
+    %d = arith.addf %t, %x : tensor<1024xf32>
+    %k = arith.addi %j, %step : i32
+    scf.yield %d, %k : tensor<1024xf32>, i32
+  }
+  %z = "tile.reduce"(%y) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<1024xf32>) -> f32
+  tile.store %q, %z : !tile.ptr<f32>, f32
+  func.return
+}

@@ -369,14 +369,32 @@ class AnchorLayouts:
                 self._anchors[result] = found or self._fallback(result)
 
     def _while(self, op: scf.WhileOp) -> None:
+        """As of `scf.for`: what the loop yields decides on what nothing prescribes a layout for before it."""
         before, after = op.before_region.block, op.after_region.block
-        for init, arg in zip(op.arguments, before.args, strict=True):
-            if tile.is_tile(arg):
-                self._anchors[arg] = self.default(init)
+        args = [arg for arg in before.args if tile.is_tile(arg)]
+        self._anchors.update(
+            (arg, self.of(op.arguments[position_of(arg, before.args)])) for arg in args
+        )
+        self._open_loops += 1
+        for _ in range(2):
+            self._while_regions(op)
+            for arg in args:
+                yielded = self.of(end_of(after).operands[position_of(arg, before.args)])
+                self._anchors[arg] = self._anchors[arg] or yielded
+        self._open_loops -= 1
+        for arg in args:
+            found = self._anchors[arg] or self._of_another(arg, args) or self._fallback(arg)
+            self._anchors[arg] = found
+        self._while_regions(op)
+
+    def _while_regions(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
         self._block(before)
         for i, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
             if tile.is_tile(arg):
-                anchor = self.default(end_of(before).operands[i + 1])
+                anchor = self.of(end_of(before).operands[i + 1])
+                if anchor is None and not self._open_loops:
+                    anchor = self._fallback(arg)
                 self._anchors[arg] = self._anchors[result] = anchor
         self._block(after)
 
