@@ -149,11 +149,25 @@ class DescriptorKind(NamedTuple):
     rank: int
 
 
-def class_of(value: Any) -> type | DescriptorKind:
-    """The class of an argument; of a descriptor also that of its array, and how many dimensions it has."""
-    if type(value) is TensorDescriptor:
+class TupleKind(NamedTuple):
+    """The specialization key of a tuple of torch tensors."""
+
+    items: tuple[type, ...]
+    """Classes of its items."""
+
+
+ArgumentClass = type | DescriptorKind | TupleKind
+
+
+def class_of(value: Any) -> ArgumentClass:
+    """The class of an argument; of a descriptor also that of its array, and how many dimensions it has; of a tuple of
+    tensors those of its items."""
+    kind = type(value)
+    if kind is TensorDescriptor:
         return DescriptorKind(type(value.base), len(value.shape))
-    return type(value)
+    if kind is tuple and value and all(hasattr(type(item), "data_ptr") for item in value):
+        return TupleKind(tuple(map(type, value)))
+    return kind
 
 
 def arrays_of(value: Any) -> Any:
@@ -163,9 +177,12 @@ def arrays_of(value: Any) -> Any:
 
 def native_kinds(kind: Any, value: Any) -> list[str]:
     """How generated code passes an argument of type `kind` (`specialize.ArgumentType`): one word a value,
-    "skip" where the kernel has no slot for it. Of a descriptor: address, shape, strides."""
+    "skip" where the kernel has no slot for it. Of a descriptor: address, shape, strides; of a tuple of tensors their
+    addresses."""
     from tilewright.runtime.specialize import slot_kind
 
+    if isinstance(class_of(value), TupleKind):
+        return [slot_kind(item) for item in kind.type]
     if type(value) is not TensorDescriptor:
         return [kind.kind or "skip"]
     base, shape, strides, *_ = kind.type

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
-from tilewright.runtime.descriptors import DescriptorKind, TensorDescriptor
+from tilewright.runtime.descriptors import (
+    ArgumentClass,
+    DescriptorKind,
+    TensorDescriptor,
+    TupleKind,
+)
 from tilewright.runtime.devices import stream_function
 from tilewright.runtime.drivers import argument_guards
 from tilewright.runtime.drivers.argument_guards import (
@@ -32,7 +37,7 @@ class FastPathSource:
     def __init__(
         self,
         launcher: Launcher,
-        classes: tuple[type | DescriptorKind, ...],
+        classes: tuple[ArgumentClass, ...],
         library: str | None = None,
     ) -> None:
         self.launcher = launcher
@@ -65,6 +70,8 @@ class FastPathSource:
                 self._descriptor(p, kind)
             elif p.is_constexpr:
                 self._constant(p, kind)
+            elif isinstance(kind, TupleKind):
+                self._tuple(p, kind)
             else:
                 self._argument(p, kind)
         self._compare_classes()
@@ -97,9 +104,8 @@ class FastPathSource:
             self._tests.insert(0, f"({inside}) == _tw_inside")
         if pairs:
             given = "".join(f"{p.name}.__class__, " for p in self.params)
-            self.scope["_tw_classes"] = tuple(
-                TensorDescriptor if isinstance(kind, DescriptorKind) else kind for _, kind in pairs
-            )
+            whole: dict[Any, type] = {DescriptorKind: TensorDescriptor, TupleKind: tuple}
+            self.scope["_tw_classes"] = tuple(whole.get(type(kind), kind) for _, kind in pairs)
             self._tests.insert(0, f"({given}) == _tw_classes")
 
     def _descriptor(self, p: Any, kind: DescriptorKind) -> None:
@@ -130,7 +136,21 @@ class FastPathSource:
             self._pass(v, f"_tw_extent({v})")
         self._pass(last, f"_tw_integer({last}) if {last} == 1 else _tw_extent({last})")
 
-    def _constant(self, p: Any, kind: type) -> None:
+    def _tuple(self, p: Any, kind: TupleKind) -> None:
+        """Pass the addresses of a tuple's tensors, which kernels are not specialized on."""
+        if specialize.annotated_type(p) is not None:
+            self.possible = False
+            return
+        self.scope[f"_tw_items{p.index}"] = kind.items
+        self._tests.append(f"(*map(type, {p.name}),) == _tw_items{p.index}")
+        self.scope["type"], self.scope["map"] = type, map
+        for i, item in enumerate(kind.items):
+            self._array(p, item, f"{p.name}[{i}]", f"{p.index}_{i}")
+            if not self.possible:
+                return
+            self._conditions[-1] = f"{SOMEWHERE}"
+
+    def _constant(self, p: Any, kind: Any) -> None:
         plain = kind in _PLAIN_CLASSES
         self._part(p.name if plain else f"_tw_constant({p.name})")
 
@@ -162,29 +182,30 @@ class FastPathSource:
         usual = f"{NO_MULTIPLE} if {p.name} & 15 else {MULTIPLE}" if aligned else f"{NOT_ONE}"
         return f"(({usual}) if 1 < {p.name} <= {HIGHEST} else _tw_integer({p.name}, {aligned}))"
 
-    def _array(self, p: Any, kind: type, name: str) -> None:
-        """Pass an array of class `kind`, the value of the expression `name`."""
+    def _array(self, p: Any, kind: type, name: str, number: Any = None) -> None:
+        """Pass an array of class `kind`, the value of the expression `name`. `number`: of an item of a tuple."""
+        address = f"_tw_a{p.index if number is None else number}"
         numpy = sys.modules.get("numpy")
         if numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
             # a descriptor's array is passed as its address
             place = self._late if name == p.name else self._setup
-            place.append(f"_tw_a{p.index} = _tw_address({name})")
+            place.append(f"{address} = _tw_address({name})")
             self._address(p, name, name)
             self.scope["_tw_address"] = specialize.numpy_address_reader()
         elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
-            self._setup.append(f"_tw_a{p.index} = {name}.data_ptr()")
-            self._address(p, name, f"_tw_a{p.index}")
+            self._setup.append(f"{address} = {name}.data_ptr()")
+            self._address(p, name, address)
             if self.library is not None:
                 self._on_device(f"{name}.get_device()")
             elif _torch_has_devices():
                 self._tests.append(f"{name}.is_cpu")
             # meta tensors have no address, and empty ones may do without the fast path
-            self._addresses.append(f"_tw_a{p.index}")
+            self._addresses.append(address)
         elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
-            self._setup.append(f"_tw_a{p.index} = {name}.data.ptr")
-            self._address(p, name, f"_tw_a{p.index}")
+            self._setup.append(f"{address} = {name}.data.ptr")
+            self._address(p, name, address)
             self._on_device(f"{name}.data.device_id")
-            self._addresses.append(f"_tw_a{p.index}")
+            self._addresses.append(address)
         else:
             self.possible = False
 

@@ -28,7 +28,7 @@ from tilewright.runtime import options as launch_options
 from tilewright.runtime.async_compile import compile_in_mode
 from tilewright.runtime.bounds import CheckedLaunch, after_tuple
 from tilewright.runtime.compiler import build_ir
-from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
+from tilewright.runtime.descriptors import ArgumentClass, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.fast_path import FastPathSource
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 #: classes of the arguments, and the library that owns the GPU arrays (None: on the CPU)
-_Case = tuple[tuple[type | DescriptorKind, ...], str | None]
+_Case = tuple[tuple[ArgumentClass, ...], str | None]
 
 
 class _Missing:
