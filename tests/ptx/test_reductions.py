@@ -228,3 +228,28 @@ def test_other_orders_of_places_take_shuffles():
     x = np.random.default_rng(0).integers(-3, 4, 8 * 128).astype(np.float32)
     ptx = ran(last_place, x, dtypes.int32, {"R": 8, "C": 128}, "sm_90a", 1)
     assert "redux.sync" not in ptx and "shfl.sync.bfly" in ptx
+
+
+def place_in_column(x, out, R: tl.constexpr, C: tl.constexpr, HOW: tl.constexpr):
+    rows, columns = tl.arange(0, C), tl.arange(0, R)
+    v = tl.load(x + rows[:, None] * R + columns[None, :])
+    if HOW == "argmax":
+        result = tl.argmax(v, 0)
+    else:
+        value, index = tl.min(v, 0, return_indices=True)
+        result = value.to(tl.float32).to(tl.int32, bitcast=True) ^ index
+    tl.store(out + columns, result)
+
+
+@pytest.mark.parametrize("how", ["argmax", "min"])
+@pytest.mark.parametrize(("columns", "warps", "divided"), [
+    (64, 8, True),  # 4 lanes hold the same 8 columns
+    (32, 4, True),  # 8 lanes
+    (16, 8, True),  # 16 lanes, of which 8 divide the columns
+    (64, 2, False),  # two parts of each result
+])  # fmt: skip
+def test_lanes_with_the_same_results_divide_what_warps_have_left(how, columns, warps, divided):
+    x = np.random.default_rng(columns).integers(-9, 10, 128 * columns).astype(np.float16)
+    constants = {"R": columns, "C": 128, "HOW": how}
+    ptx = ran(place_in_column, x, dtypes.int32, constants, "sm_90a", warps)
+    assert ("shfl.sync.idx" in ptx) == divided

@@ -7,6 +7,7 @@ lanes by one `vote.sync`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -310,13 +311,56 @@ def _across_warps(
     power = parts & (parts - 1) == 0
     if power and (parts <= 32 or everywhere) and not any(any(v) for v in target.lanes):
         return [_lanes_combine(gen, block, tiles, place, elements, parts) for place in places]
-    result = []
-    for place in places:
+
+    def combined(place: Value) -> Group:
         several = [
             [peek(gen, where, ir.Constant(I32, p), place) for where in tiles] for p in range(parts)
         ]
-        result.append(_tree(gen, block, several))
-    return result
+        return _tree(gen, block, several)
+
+    bits = _dividing_lanes(target, len(places))
+    if bits and parts >= _MANY_PARTS and sum(1 for _ in block.ops) > _FEW_OPERATIONS:
+        return _divided_over_lanes(gen, combined, places, elements, bits)
+    return [combined(place) for place in places]
+
+
+_MANY_PARTS, _FEW_OPERATIONS = 4, 4
+"""Parts of a result, and operations of a combination, whose work lanes divide: shuffles of the results cost less."""
+
+
+def _dividing_lanes(target: Layout, results: int) -> tuple[int, ...]:
+    """Bits of the lane's index along which lanes have the same results, as many as divide their number."""
+    bits = tuple(bit for bit, vector in enumerate(target.lanes) if not any(vector))
+    while results % (1 << len(bits)):
+        bits = bits[:-1]
+    return bits
+
+
+def _divided_over_lanes(
+    gen: KernelCodegen,
+    combined: Callable[[Value], Group],
+    places: list[Value],
+    elements: list[Attribute],
+    bits: tuple[int, ...],
+) -> list[Group]:
+    """The results at `places`, each combined by one of the lanes that differ in `bits` and need all of them."""
+    b, lane = gen.builder, gen.threads.lane
+    each, mine = len(places) >> len(bits), list(places)
+    for bit in reversed(bits):  # the upper half of what is left, or the lower one
+        half = len(mine) // 2
+        is_upper = b.icmp_unsigned(
+            "!=", b.and_(lane, ir.Constant(I32, 1 << bit)), ir.Constant(I32, 0)
+        )
+        mine = [b.select(is_upper, mine[half + i], mine[i]) for i in range(half)]
+    groups = [combined(place) for place in mine]
+    first = b.and_(lane, ir.Constant(I32, 31 & ~sum(1 << bit for bit in bits)))
+    found: list[Group] = []
+    for number in range(len(places)):
+        owner = sum(1 << bit for i, bit in enumerate(bits) if number // each >> i & 1)
+        source = b.or_(first, ir.Constant(I32, owner))
+        parts = zip(groups[number % each], elements, strict=True)
+        found.append([shuffle(gen, value, element, "idx", source) for value, element in parts])
+    return found
 
 
 def _across_cluster(
