@@ -1,10 +1,10 @@
-"""Tuples of tensors as arguments: launched like as many arguments, without being looked at again."""
+"""Tuples of tensors, and empty ones, as arguments: launched like as many arguments, without being looked at again."""
 
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.errors import OutOfBoundsError
+from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime.launch import Launcher
 
 torch = pytest.importorskip("torch")
@@ -75,3 +75,22 @@ def test_bounds_of_items_are_checked():
         launched(kernel, [torch.float32] * 2, n=32, shift=40, check="bounds,views")
     with pytest.raises(OutOfBoundsError):
         launched(kernel, [torch.float32] * 2, n=32, shift=40, check="bounds,views")
+
+
+def test_empty_tensors_take_the_slow_path_once(slow):
+    @tw.jit
+    def joined(first, second, out, n, m):
+        lanes = tl.arange(0, 16)
+        tl.store(out + lanes, tl.load(first + lanes, mask=lanes < n), mask=lanes < n)
+        tl.store(out + n + lanes, tl.load(second + lanes, mask=lanes < m), mask=lanes < m)
+
+    x, nothing, out = torch.arange(16.0), torch.empty(0), torch.zeros(16)
+    for _ in range(3):
+        joined[(1,)](x, nothing, out, 16, 0)
+        assert torch.equal(out, x)
+    assert len(slow) == 1
+    for _ in range(2):
+        with pytest.raises(LaunchError):
+            joined[(1,)](x, torch.empty(0, device="meta"), out, 16, 0)
+    joined[(1,)](nothing, x, out, 0, 16)
+    assert torch.equal(out, x) and not nothing.data_ptr()

@@ -199,8 +199,8 @@ class FastPathSource:
                 self._on_device(f"{name}.get_device()")
             elif _torch_has_devices():
                 self._tests.append(f"{name}.is_cpu")
-            # meta tensors have no address, and empty ones may do without the fast path
-            self._addresses.append(address)
+            # without an address are meta tensors, which the slow path rejects, and empty ones
+            self._addresses.append(f"({address} or {name}.numel() == 0 and not {name}.is_meta)")
         elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
             self._setup.append(f"{address} = {name}.data.ptr")
             self._address(p, name, address)
