@@ -7,7 +7,7 @@ layouts, operands of dots - goes through lane shuffles and shared memory (`lower
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -91,11 +91,13 @@ class KernelCodegen(Codegen):
         self.records_asserts = tile.AssertOp in kinds and not output.traps(function)
         self.known = Facts()
         self.pairs: dict[SSAValue, list[Value]] = {}
-        self.rounded: dict[Any, Value] = {}  # to tf32 and fp16, by value and basic block
         """fp16 accumulators two to a register, as `wgmma` has them; other users unpack them."""
+        self.rounded: dict[Any, Value] = {}  # to tf32 and fp16, by value and basic block
         self.over: set[SSAValue] = set()
-        self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
         """Accumulators of MMAs that a loop has waited for at its exit."""
+        self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
+        self.operand_words: list[tuple[Any, Sequence[Value]]] = []
+        """Registers that groups of MMAs in flight read, and the block of the IR that issued them."""
         self.held: set[Value] = set()  # words of optimization barriers
         self.read_only: set[Value] = set()  # loads of what no program stores
         self.first = first_operations(function)

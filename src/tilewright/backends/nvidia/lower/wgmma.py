@@ -8,6 +8,7 @@ MMAs of the other set are in flight.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import copysign
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ class _WgmmaEmitter:
             for i, place in enumerate(self._places()):
                 self.words[place] = words[4 * i : 4 * i + 4]
             self._blocks(parts, list(steps), fresh)
-            _commit(gen)
+            _commit(gen, words)
         _bind(gen, op.result, parts)
 
     def _promoted(self, parts: list[Value], steps: list[int]) -> list[Value]:
@@ -371,13 +372,27 @@ def _made_by_products(acc: SSAValue) -> bool:
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
     """Wait until at most `pending` groups are in flight: the registers of the others are free."""
+    _completed(gen, pending)
     gen.emit_convergent_asm(_wait_text(gen, pending), "~{memory}", ir.VoidType(), [])
 
 
-def _commit(gen: KernelCodegen) -> None:
+def _commit(gen: KernelCodegen, words: Sequence[Value] = ()) -> None:
+    """`words`: registers that the group reads until it is complete."""
     gen.emit_convergent_asm("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
     block, count = gen.in_flight
     gen.in_flight = block, count + 1
+    gen.operand_words.append((gen.current.parent, words))
+
+
+def _completed(gen: KernelCodegen, pending: int) -> list[Value]:
+    """The registers that MMAs of this block have read when at most `pending` groups are in flight.
+
+    They are operands of the wait: LLVM would give a value that a loop carries, and computes meanwhile, the registers of this
+    iteration's, so that ptxas would serialize the MMAs (C7513).
+    """
+    last = max(0, len(gen.operand_words) - pending)
+    complete, gen.operand_words = gen.operand_words[:last], gen.operand_words[last:]
+    return [word for block, words in complete if block is gen.current.parent for word in words]
 
 
 def _wait_text(gen: KernelCodegen, pending: int) -> str:
@@ -398,18 +413,22 @@ def _outputs(accumulators: list[Value]) -> list[str]:
     return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in accumulators]
 
 
-def _through(gen: KernelCodegen, text: str, accumulators: list[Value]) -> list[Value]:
-    """An asm that accumulators pass through: their definition stays before it, their uses after it."""
+def _through(
+    gen: KernelCodegen, text: str, accumulators: list[Value], read: Sequence[Value] = ()
+) -> list[Value]:
+    """An asm that accumulators pass through: their definition stays before it, their uses after it. `read` stay in their
+    registers up to it."""
     ties = [str(i) for i in range(len(accumulators))]
-    constraints = ",".join([*_outputs(accumulators), *ties, "~{memory}"])
+    constraints = ",".join([*_outputs(accumulators), *ties, *("r" for _ in read), "~{memory}"])
     kind = gen.registers([v.type for v in accumulators])
-    made = gen.emit_convergent_asm(text, constraints, kind, accumulators)
+    made = gen.emit_convergent_asm(text, constraints, kind, [*accumulators, *read])
     return [gen.builder.extract_value(made, i) for i in range(len(accumulators))]
 
 
 def _passed(gen: KernelCodegen, accumulators: list[Value], pending: int) -> list[Value]:
     """Wait until at most `pending` groups are in flight."""
-    return _through(gen, _wait_text(gen, pending), accumulators)
+    read = _completed(gen, pending)
+    return _through(gen, _wait_text(gen, pending), accumulators, read)
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before, replace_op
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
 from tilewright.passes.gpu.scheduling.ring import (
@@ -308,9 +309,22 @@ class Consumer:
         values = self._state(
             emitter, 0, [emitter.value(yielded(self.loop, a), 1) for a in self.late]
         )
+        self._define_operands_late(early, end)
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase, here.stage, here.phase]
         return self._for(start, inits, block)
+
+    def _define_operands_late(self, early: Mapping, end: Operation) -> None:
+        """Compute what MMAs of the next iteration read from registers behind the waits for this iteration's, whose operands
+        have these registers: ptxas serializes MMAs if others are written in between (C7513)."""
+        for value in self.crossing:
+            op = early[value].owner if value in early else None
+            reads = (use.operation for use in value.uses)
+            if not any(isinstance(read, gpu.WgmmaOp) and read.lhs is value for read in reads):
+                continue
+            if isinstance(op, Operation) and is_pure_elementwise(op) and not any(r.uses for r in op.results):
+                op.detach()
+                insert_before(op, end)
 
     def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
         """Forward values of late steps to the arguments of the next iteration; an MMA stays in flight until an
