@@ -282,7 +282,7 @@ def test_a_product_whose_k_is_split(tmp_path, target):
 
 @needs_compiler
 def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
-    for target, ctas in (("sm_80", 1), ("sm_90a", 2)):
+    for target, ctas in (("sm_80", 1), ("sm_90a", 2), ("sm_90a", 16)):
         options = {"debug": True, "num_ctas": ctas, "num_warps": 2}
         exported = places.compile(PLACES, target=target, options=options).export(tmp_path)
         main = """int main(void) {
@@ -293,12 +293,13 @@ def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
             printf("%d\\n", places(AT(4096), true, -5, 9, 0.5f, 24, 4, 2, 1 << 16, 0));
             return places(AT(4096), true, -5, 9, 0.5f, 24, 4, 0, 3, 0);
         }"""
-        config = "0, 1: 4 = 2 1 1" if ctas == 2 else "0"
-        threads = "64" if ctas == 2 else "64 1 1"
+        config = f"0, 1: 4 = {ctas} 1 1" if ctas > 1 else "0"
+        threads = "64" if ctas > 1 else "64 1 1"
+        asked = ["attribute 14 = 1"] if ctas > 8 else []  # a cluster that not every chip can place
         lines = outcome(tmp_path, exported, main, "pbblfir")
         line = f"test_export.py:{places.first_line + 3}"
         assert lines == [
-            "load code", "function places", "host memory 24 3",
+            "load code", "function places", *asked, "host memory 24 3",
             f"launch 2: {4 * ctas} 2 3 of {threads}, 0 bytes, stream {config}: "
             f"4096 1 251 {1 << 40} 0.5 24 record",
             "wait 0", "0",

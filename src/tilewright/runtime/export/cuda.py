@@ -23,10 +23,14 @@ def launcher_source(interface: Interface) -> str:
         plain=any(launch.plan.cluster_size == 1 for launch in interface.launches),
         maps=any(each["maps"] for each in launches),
         large=any(launch.plan.shared_bytes > _PLAIN_SHARED for launch in interface.launches),
+        wide=any(launch.plan.cluster_size > _PORTABLE_CLUSTER for launch in interface.launches),
+        portable=_PORTABLE_CLUSTER,
         memory=[{"name": w.name, "size": grids.c_text(w.size)} for w in interface.workspaces],
     )
 
 
+#: CTAs of a cluster that a kernel has without asking
+_PORTABLE_CLUSTER = 8
 #: bytes of shared memory that a kernel has without asking
 _PLAIN_SHARED = 48 << 10
 

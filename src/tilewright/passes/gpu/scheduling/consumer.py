@@ -322,7 +322,11 @@ class Consumer:
             reads = (use.operation for use in value.uses)
             if not any(isinstance(read, gpu.WgmmaOp) and read.lhs is value for read in reads):
                 continue
-            if isinstance(op, Operation) and is_pure_elementwise(op) and not any(r.uses for r in op.results):
+            if (
+                isinstance(op, Operation)
+                and is_pure_elementwise(op)
+                and not any(r.uses for r in op.results)
+            ):
                 op.detach()
                 insert_before(op, end)
 
