@@ -21,7 +21,7 @@ ROWS, KEYS, DEEP = 128, 64, 128
 
 
 @tw.jit
-def attention(Q, K, V, O, L, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, NARROW: tl.constexpr):  # fmt: skip
+def attention(Q, K, V, Out, L, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, NARROW: tl.constexpr):  # fmt: skip
     """Probabilities in bf16, whose conversion is inline assembly; NARROW: their sums are those of what is multiplied."""
     rows, columns, deep = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
     q = tl.load(Q + rows[:, None] * D + deep[None, :])
@@ -40,13 +40,13 @@ def attention(Q, K, V, O, L, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexp
         l = l * alpha + tl.sum(narrow.to(tl.float32) if NARROW else p, 1)  # noqa: E741
         acc = tl.dot(narrow, v, acc * alpha[:, None])
         m = highest
-    tl.store(O + rows[:, None] * D + deep[None, :], acc / l[:, None])
+    tl.store(Out + rows[:, None] * D + deep[None, :], acc / l[:, None])
     tl.store(L + rows, m + tl.math.log2(l))
 
 
 def compiled(narrow):
     half, single = pointer_type(dtypes.bfloat16), pointer_type(dtypes.float32)
-    types = dict.fromkeys("QKV", half) | {"O": single, "L": single, "n": dtypes.int32}
+    types = dict.fromkeys("QKV", half) | {"Out": single, "L": single, "n": dtypes.int32}
     sizes = {"M": ROWS, "N": KEYS, "D": DEEP, "NARROW": narrow}
     signature = types | {name: constexpr(value) for name, value in sizes.items()}
     module = build(attention, signature, dict.fromkeys(types, 16)).module
