@@ -246,11 +246,12 @@ REGISTERS = "registers a thread"
 class OutOfResources(TilewrightError, RuntimeError):
     """A configuration needs more of a resource than the target has."""
 
-    def __init__(self, required: int, limit: int, name: str) -> None:
+    def __init__(
+        self, required: int, limit: int, name: str, help: str = "use smaller blocks or fewer stages"
+    ) -> None:
         self.required, self.limit, self.name = required, limit, name
         super().__init__(
-            f"out of resource: {name}: required {required}, the target has {limit}",
-            help="use smaller blocks or fewer stages",
+            f"out of resource: {name}: required {required}, the target has {limit}", help=help
         )
 
 

@@ -1,6 +1,7 @@
 """The CUDA driver on a libcuda that records calls: packing, streams, contexts, errors, loading."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from tests.runtime.fake_cuda import FakeCuda
@@ -161,6 +162,15 @@ def test_launch_errors_name_the_kernel(gpu):
     error = gpu.launch_error(1, "kern", artifact().plan, (2,))
     assert isinstance(error, LaunchError)
     assert "kern: the driver rejects the launch: CUDA_ERROR_INVALID_VALUE" in str(error)
+
+
+def test_a_cluster_that_the_chip_cannot_place(gpu):
+    """A pass may have chosen its size."""
+    plan = replace(artifact().plan, cluster_size=16)
+    error = gpu.launch_error(912, "kern", plan, (2,))
+    assert isinstance(error, OutOfResources)
+    assert "CTAs of a cluster of kern: required 16, the target has 8" in str(error)
+    assert 'smaller num_ctas; where it asks for none, with disable="distribute-rows' in str(error)
 
 
 def test_asynchronous_errors_name_the_kernels_launched_last(gpu):

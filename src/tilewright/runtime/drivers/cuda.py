@@ -411,8 +411,10 @@ class CudaDriver:
             return OutOfResources(plan.threads * max(plan.registers, 1), 64 << 10, "registers")
         if code == _CLUSTER_TOO_LARGE:
             return OutOfResources(
-                plan.cluster_size, _PORTABLE_CLUSTER, "blocks of a cluster (num_ctas)"
-            )
+                plan.cluster_size, _PORTABLE_CLUSTER, f"CTAs of a cluster of {kernel}",
+                help="launch it with a smaller num_ctas; where it asks for none, with"
+                ' disable="distribute-rows-over-cluster", which chose this number for a long row',
+            )  # fmt: skip
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
             f"threads, {plan.shared_bytes} bytes of shared memory, {plan.cluster_size} blocks a program)"
