@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import Argument, LaunchPlan, TensorMap
+from tilewright.errors import IntegrationError
 from tilewright.integrations.inductor import bundles, kernels
 from tilewright.integrations.triton_driver import GPUTarget
 
@@ -106,3 +107,39 @@ def test_a_transposing_kernel_is_launched_without_tensor_maps():
     assert own.plan.tensor_maps
     compiled = kernels.compile(src, GPUTarget("cuda", 90, 32))
     assert not compiled.plan.tensor_maps and bundles.is_statically_launchable(compiled)
+
+
+@tw.jit
+def softmax(x, o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    e = tl.exp(tl.load(x + i, i < n, other=-float("inf")))
+    tl.store(o + i, e / tl.sum(e, 0), i < n)
+
+
+@tw.jit
+def product(x, o, n, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None] * B, tl.arange(0, B)[None, :]
+    acc = tl.zeros((B, B), tl.float32)
+    for k in range(0, n, B):
+        acc = tl.dot(tl.load(x + k * B + i + j), tl.load(x + k * B + i + j), acc)
+    tl.store(o + i + j, acc.to(tl.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "named"), [(softmax, 1 << 17, "clusters of"), (product, 64, "tensor maps")]
+)
+def test_what_cpp_wrappers_cannot_launch(kernel, size, named, monkeypatch):
+    """They would launch a kernel of one CTA, or without some of its arguments."""
+    types = {"x": "*bf16", "o": "*bf16", "n": "i32", "B": "constexpr"}
+    divisible = [["tt.divisibility", 16]]
+    src = kernels.ASTSource(kernel, types, {"B": size}, {(0,): divisible, (1,): divisible})
+    compiled = kernels.compile(src, GPUTarget("cuda", 90, 32))
+    assert compiled.asm.get("ptx")
+    with pytest.raises(IntegrationError, match=f"launched with {named}") as caught:
+        compiled.asm["cubin"]
+    passes = caught.value.help.split("=", 1)[1].split()[0]
+    monkeypatch.setenv("TILEWRIGHT_DISABLE", passes)
+    plain = kernels.compile(src, GPUTarget("cuda", 90, 32))
+    assert plain.plan.cluster_size == 1 and not plain.plan.tensor_maps
+    monkeypatch.setattr(plain, "module", SimpleNamespace(asm={"cubin": b"code"}))
+    assert plain.asm["cubin"] == b"code"

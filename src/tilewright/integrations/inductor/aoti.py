@@ -1,4 +1,4 @@
-"""Kernels for models that AOTInductor compiles for a CPU: shared objects that the C++ wrapper loads.
+"""Kernels for models whose wrapper is a C++ program. For a CPU: shared objects that AOTInductor's loads.
 
 torch 2.13's wrapper opens two per kernel: one with the kernel, one with `run_from_nativert(grid x, y, z, threads,
 arguments, kernel)`. The first is the kernel's exported C function (`runtime.export`) with all it needs, the second
@@ -7,6 +7,8 @@ the C++ compiler that builds the wrapper.
 
 The wrapper launches kernels of users so. Of Inductor's own kernels it passes no grid, so that those have to be C++
 (`cpu_backend="cpp"`).
+
+On a GPU the wrapper launches a cubin by `cuLaunchKernel`: with neither tensor maps nor clusters of CTAs.
 """
 
 from __future__ import annotations
@@ -58,6 +60,44 @@ class Stages(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._kernel.loaded.asm)
+
+
+#: passes that make tensor maps and clusters
+_NEED_A_LAUNCHER = "distribute-rows-over-cluster,lower-stores-to-tma,pipeline-loads{tma=false},schedule-loops,specialize-warps"
+
+
+class GpuStages(Mapping[str, Any]):
+    """`asm` of a kernel for a GPU. Raises IntegrationError for "cubin", which C++ wrappers ask for, if they cannot launch it."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __getitem__(self, stage: str) -> Any:
+        if stage == "cubin":
+            self._check()
+        return self._kernel.loaded.asm[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernel.loaded.asm)
+
+    def __len__(self) -> int:
+        return len(self._kernel.loaded.asm)
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._kernel.loaded.asm
+
+    def _check(self) -> None:
+        plan = self._kernel.plan
+        needs = {
+            "tensor maps": plan.tensor_maps,
+            f"clusters of {plan.cluster_size} CTAs": plan.cluster_size > 1,
+            "a record of failed assertions": plan.asserts or plan.checked,
+        }
+        if found := [name for name, needed in needs.items() if needed]:
+            raise IntegrationError(
+                f"kernel {self._kernel.name} is launched with {', '.join(found)}, which torch's C++ wrappers pass to no kernel",
+                help=f"set TILEWRIGHT_DISABLE={_NEED_A_LAUNCHER} where models are compiled ahead of time, and num_ctas=1",
+            )
 
 
 def launcher_source(kernel: Any) -> str:

@@ -109,11 +109,9 @@ class CompiledKernel:
     @property
     def asm(self) -> Mapping[str, Any]:
         """Texts by stage; "cubin", "so" and "launcher.so" give bytes."""
-        if self.machine.is_gpu:
-            return self.loaded.asm
         from tilewright.integrations.inductor import aoti
 
-        return aoti.Stages(self)
+        return aoti.GpuStages(self) if self.machine.is_gpu else aoti.Stages(self)
 
     @property
     def n_regs(self) -> int:
