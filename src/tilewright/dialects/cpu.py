@@ -280,6 +280,28 @@ class SliceOp(PureOp):
 
 
 @operation
+class SpliceOp(PureOp):
+    """Lanes `start … start+n-1` of the `2n` lanes of `lhs` followed by `rhs`, both of `n` lanes."""
+
+    name = "cpu.splice"
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    start = prop_def(IntegerAttr)
+    result = result_def(VectorType)
+    assembly_format = "$lhs `,` $rhs `[` $start `]` attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+
+
+@operation
+class AllTrueOp(PureOp):
+    """Whether all lanes of a mask are true."""
+
+    name = "cpu.all_true"
+    mask = operand_def(VectorType)
+    result = result_def(i1)
+    assembly_format = "$mask attr-dict `:` type($mask)"
+
+
+@operation
 class FromElementsOp(PureOp):
     """Scalars as the lanes of a vector."""
 
@@ -396,7 +418,7 @@ Cpu = Dialect(
     "cpu",
     [
         FusionGroupOp, YieldOp, DotOp, PrepackedOp, ScratchOp, BufferFromPtrOp, ReadOp, WriteOp, BufferDotOp, ScratchAddressOp,
-        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
+        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp, SpliceOp, AllTrueOp,
         FromElementsOp, TransposeOp, CallMicrokernelOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],

@@ -104,6 +104,13 @@ def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
 
 
 def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
+    lane = op.source.owner
+    if isinstance(lane, cpu.SliceOp):  # within vector registers: LLVM would take integers through others
+        picks = [lane.start.value.data] * cpu.lanes_of(op.result)
+        source = gen.get(lane.source)
+        mask = ir.Constant(ir.VectorType(I32, len(picks)), picks)
+        gen.set(op.result, gen.builder.shuffle_vector(source, undefined(source.type), mask))
+        return
     gen.set(op.result, splat(gen.builder, gen.get(op.source), cpu.lanes_of(op.result)))
 
 
@@ -133,6 +140,18 @@ def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
         return
     picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
     gen.set(op.result, b.shuffle_vector(source, undefined(source.type), picks))
+
+
+def _splice(gen: KernelCodegen, op: cpu.SpliceOp) -> None:
+    start, lanes = op.start.value.data, cpu.lanes_of(op.result)
+    picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
+    gen.set(op.result, gen.builder.shuffle_vector(gen.get(op.lhs), gen.get(op.rhs), picks))
+
+
+def _all_true(gen: KernelCodegen, op: cpu.AllTrueOp) -> None:
+    kind = ir.IntType(cpu.lanes_of(op.mask))
+    bits = gen.builder.bitcast(gen.get(op.mask), kind)
+    gen.set(op.result, gen.builder.icmp_unsigned("==", bits, ir.Constant(kind, -1)))
 
 
 def _concat(gen: KernelCodegen, op: cpu.FromElementsOp) -> None:
@@ -170,6 +189,8 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.IotaOp: _iota,
     cpu.LaneMaskOp: _lane_mask,
     cpu.SliceOp: _slice,
+    cpu.SpliceOp: _splice,
+    cpu.AllTrueOp: _all_true,
     cpu.FromElementsOp: _concat,
     cpu.TransposeOp: _transpose,
     **control.HANDLERS,

@@ -280,7 +280,7 @@ class _Lowering:
             d == shape.vector_dim and extent == shape.extents[d]
             for (_, d), extent in limits.items()
         )
-        if flat and not wraps and along:
+        if flat and not wraps and along and not shape.backward:
             return self._main_and_tail(op, body, shape, limits)
         full: bool | SSAValue = True
         for (limit, _), extent in limits.items():

@@ -38,6 +38,8 @@ class Shape:
     """The axis of the group's reductions or scans."""
     turned: bool = False
     """In square blocks of `lanes` by `lanes`, of which some loads are transposed in registers."""
+    backward: bool = False
+    """Whether the axis is walked from its end."""
 
 
 def plan_shape(
@@ -51,8 +53,9 @@ def plan_shape(
     members = list(group.body.block.ops)
     axis_ops = [op for op in members if isinstance(op, AXIS_OPS)]
     axis = axis_ops[0].axis.value.data if axis_ops else None
-    scans = any(isinstance(op, tile.ScanOp) for op in axis_ops)
-    candidates = [d for d, e in enumerate(extents) if e > 1 and not (scans and d == axis)]
+    scans = [op for op in axis_ops if isinstance(op, tile.ScanOp)]
+    backward = any(op.reverse.value.data for op in scans)
+    candidates = [d for d, e in enumerate(extents) if e > 1]
     if (
         scalar
         or not candidates
@@ -60,14 +63,18 @@ def plan_shape(
         or not all(reductions.is_vectorizable(op) for op in axis_ops)
     ):
         dim = candidates[-1] if candidates else len(extents) - 1
-        return Shape(extents, dim, 1, axis)
+        return Shape(extents, dim, 1, axis, backward=backward)
     scores = _contiguity(members, extents)
-    dim = max(candidates, key=lambda d: (scores[d], d))
-    limit = _lane_limit(group, members, target, dim, small)
+    along_scan = axis if scans else None  # other dimensions need no shifts of lanes
+    dim = max(candidates, key=lambda d: (scores[d], d != along_scan, d))
+    if dim == along_scan:
+        limit = _scan_limit(scans, target)
+    else:
+        limit = _lane_limit(group, members, target, dim, small)
     lanes = 1
     while lanes * 2 <= limit and extents[dim] % (lanes * 2) == 0:
         lanes *= 2
-    return Shape(extents, dim, lanes, axis)
+    return Shape(extents, dim, lanes, axis, backward=backward)
 
 
 def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[float]:
@@ -88,6 +95,12 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
             if len(shape) == len(extents):
                 scores[len(extents) - 1] += 0.75 * prod(shape) / prod(extents)
     return scores
+
+
+def _scan_limit(scans: list[tile.ScanOp], target: TargetInfo) -> int:
+    """Lanes of a chunk along a scan: one register of the narrowest value. The more lanes, the more rounds it takes."""
+    bits = [8 * element_bytes(tile.element_of(v)) for op in scans for v in op.inputs]
+    return max(1, target.vector_bits // max(min(bits), 32))
 
 
 def _lane_limit(
@@ -218,8 +231,9 @@ class Nest:
 
     def _along(self, body: Body, at: list[Coordinate], dim: int, step: int) -> list[list[SSAValue]]:
         """Run the members for every step along `dim`; returns the accumulators of `axis_ops`."""
-        extent = self.shape.extents[dim]
-        lanes = step if dim == self.shape.vector_dim else self.shape.lanes
+        s = self.shape
+        extent = s.extents[dim]
+        lanes = step if dim == s.vector_dim else s.lanes
         start: Index = 0
         peel = any(reductions.identity(op) is None for op in self.axis_ops)
         if peel:
@@ -308,10 +322,8 @@ class Nest:
         if facts is not None and facts is not body.facts:
             body = body.nested(body.emit, facts)
         place = list(at)
-        if dim == self.shape.axis and any(
-            isinstance(op, tile.ScanOp) and op.reverse.value.data for op in self.axis_ops
-        ):
-            base = body.emit.minus(self.shape.extents[dim] - 1, base)
+        if dim == self.shape.axis and self.shape.backward:
+            base = body.emit.minus(self.shape.extents[dim] - step, base)
         place[dim] = Coordinate(base, step)
         return self._members(body, tuple(place), carried)
 
@@ -322,12 +334,18 @@ class Nest:
         for op in self.members:
             if isinstance(op, AXIS_OPS):
                 values = [body.lanes(v, at) for v in op.inputs]
-                if carried is not None:
-                    values = reductions.combine(body.emit, op, carried[len(result)], values)
-                result.append(values)
+                before = None if carried is None else carried[len(result)]
                 if isinstance(op, tile.ScanOp):
+                    along = at[op.axis.value.data].lanes > 1
+                    step = reductions.scan_chunk if along else reductions.scan_element
+                    values, before = step(body.emit, op, before, values)
                     for old, new in zip(op.results, values, strict=True):
                         body.bind(old, at, new)
+                    result.append(before)
+                elif before is None:
+                    result.append(values)
+                else:
+                    result.append(reductions.combine(body.emit, op, before, values))
             elif isinstance(op, cpu.WriteOp):
                 if op.value not in self.finished or isinstance(op.value.owner, tile.ScanOp):
                     memory.write_buffer(body, body.at(op.value, at), op.buffer, at)

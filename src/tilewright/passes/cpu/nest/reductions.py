@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    i1,
     i32,
     i64,
 )
@@ -88,15 +89,25 @@ def combine(
     emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]
 ) -> list[SSAValue]:
     """Apply the combine region to scalars or, element-wise, to vectors."""
+    mapping = _applied(emit, op, left, right)
+    end = op.combine.block.last_op
+    if not isinstance(end, tile.YieldOp):
+        raise TypeError("a combine region without a yield")
+    return [mapping.get(v, v) for v in end.values]
+
+
+def _applied(
+    emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]
+) -> dict[SSAValue, SSAValue]:
+    """The values of the combine region, applied to `left` and `right`."""
     lanes = max(cpu.lanes_of(v) for v in (*left, *right))
     values = [emit.splat(v, lanes) for v in (*left, *right)]
     block = op.combine.block
     mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, values, strict=True))
     for inner in block.ops:
-        if isinstance(inner, tile.YieldOp):
-            return [mapping.get(v, v) for v in inner.values]
-        _apply(emit, inner, mapping, lanes)
-    raise TypeError("a combine region without a yield")
+        if not isinstance(inner, tile.YieldOp):
+            _apply(emit, inner, mapping, lanes)
+    return mapping
 
 
 def _apply(emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int) -> None:
@@ -123,6 +134,98 @@ def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue
         low, high = ([_slice(emit, v, start, lanes) for v in values] for start in (0, lanes))
         values = combine(emit, op, low, high)
     return values
+
+
+def scan_lanes(emit: Emitter, op: tile.ScanOp, values: list[SSAValue]) -> list[SSAValue]:
+    """The scan of the lanes of one chunk, in `log2(lanes)` rounds: each combines lanes with those 1, 2, 4 … before.
+
+    Lanes without such a predecessor keep their value by a mask: shifting an identity in takes slower instructions.
+    """
+    lanes = cpu.lanes_of(values[0])
+    reverse = bool(op.reverse.value.data)
+    distance = 1
+    while distance < lanes:
+        start = IntegerAttr(distance if reverse else lanes - distance, 64)
+        before = [emit.make(cpu.SpliceOp, [v, v], v.type, start=start) for v in values]
+        combined = combine(emit, op, before, values)
+        values = _unless_first(emit, combined, values, distance, reverse)
+        distance *= 2
+    return values
+
+
+def _unless_first(
+    emit: Emitter, combined: list[SSAValue], values: list[SSAValue], distance: int, reverse: bool
+) -> list[SSAValue]:
+    """`combined`, and `values` in the lanes that have no predecessor at `distance`."""
+    lanes = cpu.lanes_of(values[0])
+    count = emit.constant(lanes - distance if reverse else distance, i64)
+    low = emit.make(cpu.LaneMaskOp, [count], cpu.vector_of(i1, lanes))
+    return [
+        emit.make(tile.SelectOp, [low, *((new, old) if reverse else (old, new))], old.type)
+        for new, old in zip(combined, values, strict=True)
+    ]
+
+
+def scan_element(
+    emit: Emitter, op: tile.ScanOp, before: list[SSAValue] | None, values: list[SSAValue]
+) -> tuple[list[SSAValue], list[SSAValue]]:
+    """The scan at one place along its axis, and what it carries to the next place."""
+    if before is not None:
+        values = combine(emit, op, before, values)
+    return values, values
+
+
+def scan_chunk(
+    emit: Emitter, op: tile.ScanOp, before: list[SSAValue] | None, values: list[SSAValue]
+) -> tuple[list[SSAValue], list[SSAValue]]:
+    """The scan of a chunk along its axis, and what it carries to the next chunk, in all lanes.
+
+    A cheap combination is done twice: the carried one then waits for nothing but its predecessor.
+    """
+    keeps_left = _condition_of_left(op)
+    if before is None or keeps_left is None:
+        return _whole_chunk(emit, op, before, values)
+    # maxima are rare: most chunks of a row have none that is larger than all before
+    kept = emit.make(cpu.AllTrueOp, [_applied(emit, op, before, values)[keeps_left]], i1)
+    types = [v.type for v in (*before, *before)]
+    same, other, branch = emit.branch(kept, types)
+    same.yield_values([*before, *before])
+    scanned, carried = _whole_chunk(other, op, before, values)
+    other.yield_values([*scanned, *carried])
+    results = list(branch.results)
+    return results[: len(before)], results[len(before) :]
+
+
+def _condition_of_left(op: tile.ScanOp) -> SSAValue | None:
+    """The condition under which all results of a combination are its left operands, if it says so in selects."""
+    *_, end = op.combine.block.ops
+    inputs = op.combine.block.args
+    left = inputs[: len(inputs) // 2]
+    selects = [v.owner for v in end.operands]
+    conditions = set[SSAValue]()
+    for select, value in zip(selects, left, strict=True):
+        if not isinstance(select, tile.SelectOp) or select.lhs is not value:
+            return None
+        conditions.add(select.condition)
+    found = conditions.pop() if len(conditions) == 1 else None
+    return found if found is not None and isinstance(found.owner, Operation) else None
+
+
+def _whole_chunk(
+    emit: Emitter, op: tile.ScanOp, before: list[SSAValue] | None, values: list[SSAValue]
+) -> tuple[list[SSAValue], list[SSAValue]]:
+    own = scan_lanes(emit, op, values)
+    values = own if before is None else combine(emit, op, before, own)
+    if before is None or any(o.name.startswith("math.") for o in op.combine.block.ops):
+        return values, _last_lanes(emit, op, values)
+    return values, combine(emit, op, before, _last_lanes(emit, op, own))
+
+
+def _last_lanes(emit: Emitter, op: tile.ScanOp, values: list[SSAValue]) -> list[SSAValue]:
+    """The lane of a chunk that the scan comes to last, in all lanes."""
+    lanes = cpu.lanes_of(values[0])
+    last = 0 if op.reverse.value.data else lanes - 1
+    return [emit.splat(_slice(emit, v, last, 1), lanes) for v in values]
 
 
 def _slice(emit: Emitter, value: SSAValue, start: int, lanes: int) -> SSAValue:
