@@ -288,7 +288,9 @@ class SpliceOp(PureOp):
     rhs = operand_def(VectorType)
     start = prop_def(IntegerAttr)
     result = result_def(VectorType)
-    assembly_format = "$lhs `,` $rhs `[` $start `]` attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    assembly_format = (
+        "$lhs `,` $rhs `[` $start `]` attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
 
 
 @operation

@@ -20,7 +20,7 @@ _PATTERNS = "torch._inductor.codegen.block_analysis"
 #: extents of the innermost dimension that blocks of one dimension divide: these need no second one
 _DIVIDED_BY = 64
 #: the least extent of the innermost dimension that is worth a loop
-_LEAST = 32
+_LEAST = 7
 #: reductions that may have two dimensions
 _REDUCTIONS = frozenset(("sum", "prod", "max", "min", "any", "welford_reduce", "welford_combine"))
 

@@ -150,11 +150,13 @@ def _size(element: Attribute) -> int:
 def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
     kind: Any = _stored(element, lanes)
-    if op.mask is None:
-        strided_value = strided.load(gen, op.pointers, kind, _size(element))
-        if strided_value is not None:
-            gen.set(op.result, from_storage(gen, strided_value, element))
-            return
+    value = strided.load(gen, op.pointers, op.mask, kind, _size(element))
+    if value is not None:
+        if op.mask is not None:
+            dead = _vector_other(gen, op.other, kind, element)
+            value = gen.builder.select(gen.get(op.mask), value, dead)
+        gen.set(op.result, from_storage(gen, value, element))
+        return
     pointers = gen.get(op.pointers)
     name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)

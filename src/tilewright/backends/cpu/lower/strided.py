@@ -1,7 +1,7 @@
 """Gathers and scatters with a small constant stride as whole vectors and shuffles.
 
 A gather takes one load per lane. Lanes with a stride of 2, 3 or 4 elements, or in reverse order, lie in as many vectors as the stride
-says: these are loaded whole and shuffled, or shuffled and stored with masks. The elements between two lanes are never
+says: these are loaded whole (up to the last live lane) and shuffled, or shuffled and stored with masks. The elements between two lanes are never
 farther from both than a page's size, so that loading them cannot fault; they are never stored.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value, call, mangled, undefined
+from tilewright.backends.llvm.types import Value, call, mangled, splat, undefined
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.emit import constant_int
 
@@ -52,7 +52,7 @@ class _Run:
     def __init__(
         self, gen: KernelCodegen, pointer: Value, stride: int, kind: ir.VectorType
     ) -> None:
-        self.builder, self.kind = gen.builder, kind
+        self.builder, self.kind, self.stride = gen.builder, kind, stride
         lanes, distance = kind.count, abs(stride)
         #: element of the first vector where each vector begins: the last one ends with the last lane
         self.starts = [lanes * j for j in range(distance - 1)] + [
@@ -72,16 +72,34 @@ class _Run:
             for start in self.starts
         ]
 
-    def load(self, align: int) -> Value:
+    def load(self, align: int, live: Value | None) -> Value:
+        """All lanes, or the first `live` (i32) ones; the others are undefined."""
         found: Value | None = None
         count = self.kind.count
-        for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
-            loaded = self.builder.load(pointer, align=align, typ=self.kind)
+        for vector, (pointer, lanes) in enumerate(zip(self.pointers, self.lanes, strict=True)):
+            if live is None:
+                loaded = self.builder.load(pointer, align=align, typ=self.kind)
+            else:
+                name = f"llvm.masked.load.{mangled(self.kind)}.p0"
+                mask, zero = self._places_of(live, vector), ir.Constant(self.kind, None)
+                operands = (pointer, ir.Constant(_I32, align), mask, zero)
+                loaded = call(self.builder, name, self.kind, *operands)
             before = undefined(self.kind) if found is None else found
             picks = [count + lanes.index(i) if i in lanes else i for i in range(count)]
             found = self.builder.shuffle_vector(before, loaded, _picks(picks))
         assert found is not None
         return found
+
+    def _places_of(self, live: Value, vector: int) -> Value:
+        """Which places of a vector lie between the first lane and the last of the `live` first ones."""
+        b, count = self.builder, self.kind.count
+        places = [self.starts[vector] + i for i in range(count)]
+        if self.stride < 0:  # the first lane has the last place
+            places = [(count - 1) * -self.stride - place for place in places]
+        end = b.mul(live, ir.Constant(_I32, abs(self.stride)))
+        end = b.sub(end, ir.Constant(_I32, abs(self.stride) - 1))
+        spread = splat(b, end, count)
+        return b.icmp_signed(">", spread, _picks(places))
 
     def store(self, value: Value, align: int) -> None:
         for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
@@ -123,12 +141,19 @@ def _runs(
     return runs
 
 
-def load(gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int) -> Value | None:
-    """All lanes of a gather, if they have a small stride."""
+def load(
+    gen: KernelCodegen, pointers: SSAValue, mask: SSAValue | None, kind: ir.VectorType, size: int
+) -> Value | None:
+    """The live lanes of a gather, if they have a small stride and are all or the first ones; others are undefined."""
+    count = None if mask is None else mask.owner
+    if isinstance(count, Operation) and not isinstance(count, cpu.LaneMaskOp):
+        return None
+    if isinstance(count, Block) or (count is not None and not _has_masks(gen, size)):
+        return None
     runs = _runs(gen, pointers, kind, size)
     if runs is None:
         return None
-    parts = [run.load(size) for run in runs]
+    parts = [run.load(size, _live(gen, count, run, i)) for i, run in enumerate(runs)]
     while len(parts) > 1:
         order = _picks(list(range(2 * parts[0].type.count)))
         parts = [
@@ -138,9 +163,25 @@ def load(gen: KernelCodegen, pointers: SSAValue, kind: ir.VectorType, size: int)
     return parts[0]
 
 
+def _has_masks(gen: KernelCodegen, size: int) -> bool:
+    return gen.target.has("avx512f" if size >= 4 else "avx512bw")
+
+
+def _live(gen: KernelCodegen, mask: cpu.LaneMaskOp | None, run: _Run, index: int) -> Value | None:
+    """How many of the lanes of the run at `index` are live."""
+    if mask is None:
+        return None
+    b, lanes = gen.builder, run.kind.count
+    count = b.sub(gen.get(mask.count), ir.Constant(_I64, index * lanes))
+    for predicate, limit in (("<", lanes), (">", 0)):
+        bound = ir.Constant(_I64, limit)
+        count = b.select(b.icmp_signed(predicate, count, bound), count, bound)
+    return b.trunc(count, _I32)
+
+
 def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bool:
     """Store all lanes of a scatter, if they have a small stride and the target stores with masks."""
-    if not gen.target.has("avx512f" if size >= 4 else "avx512bw"):
+    if not _has_masks(gen, size):
         return False
     kind: Any = value.type
     runs = _runs(gen, pointers, kind, size)
