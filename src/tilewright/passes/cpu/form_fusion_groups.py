@@ -55,6 +55,7 @@ from tilewright.passes.cpu.analysis.hazards import (
     relation,
     writes_memory,
 )
+from tilewright.passes.cpu.analysis.space_order import gather_spaces
 from tilewright.targets import TargetInfo
 
 _RECOMPUTE_LIMIT = 5
@@ -96,6 +97,7 @@ def _assert_scalar(op: tile.AssertOp) -> None:
 
 
 def _form_in_block(block: Block) -> None:
+    gather_spaces(block, _acts)
     groups = _Partition(block).groups
     _Outliner(block, groups).run()
     for op in list(block.ops):
