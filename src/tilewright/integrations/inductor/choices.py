@@ -25,6 +25,8 @@ from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
 _DIVISOR = re.compile(r"\b(\w+?)index\s*(?://|%)\s*(\d+)")
+#: `xnumel = 96`
+_EXTENT = re.compile(r"^ +(\w+?)numel = (\d+)$", re.MULTILINE)
 #: the index that a load runs along: `x1` in `tl.load(in_ptr0 + (x1 + 200*r0_2)`
 _ALONG_MEMORY = re.compile(r"tl\.load\(\w+ \+ \((?:[^\n]*? \+ )??([xyzr]\d*_?)\d+[ )]")
 
@@ -64,6 +66,8 @@ class Work:
     threads: int = 1
     divisors: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """What the kernel divides the index of a dimension by, where that stands for several of a tensor."""
+    extents: Mapping[str, int] = field(default_factory=dict)
+    """The extents that are constants of the kernel."""
 
 
 def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
@@ -94,7 +98,20 @@ def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
     found = _TRANSPOSE if len(names) == 2 else _CUBE
     if work.scatters:
         found = {name: size if name == "XBLOCK" else 1 for name, size in found.items()}
-    return {name: _undivided(size, _dimension(name), work) for name, size in found.items()}
+    return {
+        name: _filled(_undivided(size, _dimension(name), work), _dimension(name), work)
+        for name, size in found.items()
+    }
+
+
+def _filled(block: int, dimension: str, work: Work) -> int:
+    """`block`, or a smaller one where blocks of that size reach at least a tenth less far beyond the end."""
+    extent = work.extents.get(dimension, 0)
+    chosen = smaller = block
+    while (smaller := smaller // 2) >= _VECTOR:
+        if 1.1 * (-(-extent // smaller) * smaller) <= -(-extent // chosen) * chosen:
+            chosen = smaller
+    return chosen
 
 
 def _undivided(block: int, dimension: str, work: Work) -> int:
@@ -189,6 +206,7 @@ def choose(
         scatters=bool(meta.get("atomic_add_found")),
         passes=meta.get("num_reduction", 1),
         divisors=_divisors(source),
+        extents={name: int(extent) for name, extent in _EXTENT.findall(source)},
         threads=getattr(triton_meta["device"], "multi_processor_count", None) or 1,
     )
     found = blocks(work, configs[0].kwargs)
