@@ -39,6 +39,7 @@ _LONG_ALONG = 1024
 _SCAN_ALONG = 256
 _VECTOR = 16
 """Elements that are worth a program, or an iteration of a loop."""
+_SHORT_VECTOR = 4
 _COLUMNS = 128
 _LONG = 4096
 """Rows from which on one running sum would lose too many digits."""
@@ -142,7 +143,9 @@ def _columns(work: Work) -> int:
     columns = _COLUMNS
     while columns > 16 and work.sizes["x"] < columns * work.threads:
         columns //= 2
-    return _undivided(columns, "x", work)
+    common = math.gcd(columns, *work.divisors.get("x", ()))
+    # a short vector of columns beats lanes that are gathered from rows far apart
+    return common if common >= _SHORT_VECTOR else columns
 
 
 def _rows(work: Work) -> int:
