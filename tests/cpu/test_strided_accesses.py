@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.target import current_target
 
 
 @tw.jit
@@ -175,3 +176,76 @@ def test_offsets_of_8_bits_wrap():
     x, out = np.arange(256, dtype=np.float32), np.zeros(64, np.float32)
     narrow_offsets[(1,)](x, out, N=64)
     np.testing.assert_array_equal(out, x[128 + (np.arange(64) * 4).astype(np.int8).astype(int)])
+
+
+@tw.jit
+def first_lanes_kernel(x_ptr, o_ptr, n, STEP: tl.constexpr, N: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, N)
+    x = tl.load(x_ptr + row * n + STEP * i, i < n - row, other=7)
+    tl.store(o_ptr + row * N + i, x)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64, np.bool_])
+@pytest.mark.parametrize("stride", [2, 3, 4, -1, -2, -3])
+@pytest.mark.parametrize("n", [1, 5, 16, 61])
+def test_small_strides_of_the_first_lanes(dtype: type, stride: int, n: int) -> None:
+    lanes = 64
+    start = 0 if stride > 0 else -stride * lanes
+    x = (np.arange(4 * lanes + 3 * n + start) % 251 % (2 if dtype is np.bool_ else 127)).astype(
+        dtype
+    )
+    o = np.zeros((3, lanes), dtype)
+    first_lanes_kernel[(3,)](x[start:], o, n, stride, lanes)
+    want = np.full_like(o, 7)
+    for row in range(3):
+        live = np.arange(max(0, n - row))
+        want[row, live] = x[start + row * n + stride * live]
+    np.testing.assert_array_equal(o, want)
+
+
+def test_first_lanes_with_a_stride_are_vectors() -> None:
+    x, o = np.arange(256, dtype=np.float32), np.zeros((1, 64), np.float32)
+    kernel = first_lanes_kernel[(1,)](x, o, 61, 2, 64)
+    assert ("masked.gather" in kernel.asm["llvm"]) != current_target().has("avx512f")
+
+
+@tw.jit
+def padded_kernel(x_ptr, o_ptr, C: tl.constexpr, D: tl.constexpr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    row, column = i // C, i % C
+    inside = (row % D > 0) & (column >= 3) & (i // (C * D) < 5)
+    x = tl.load(x_ptr + i, inside, other=-1.0)
+    tl.store(o_ptr + i, x + (i // C % 7).to(tl.float32))
+
+
+@pytest.mark.parametrize("c", [128, 64, 96])
+def test_quotients_of_a_block_in_masks_and_values(c: int) -> None:
+    d, count = 3, 4096
+    x, o = np.arange(count, dtype=np.float32), np.zeros(count, np.float32)
+    kernel = padded_kernel[(count // 64,)](x, o, c, d, 64)
+    i = np.arange(count)
+    inside = (i // c % d > 0) & (i % c >= 3) & (i // (c * d) < 5)
+    np.testing.assert_array_equal(o, np.where(inside, x, -1) + (i // c % 7).astype(np.float32))
+    divided = re.search(r"sdiv <\d+ x i32>", kernel.asm["llvm"]) is not None
+    assert divided == (c == 96)
+
+
+@tw.jit
+def columns_kernel(x_ptr, m_ptr, o_ptr, rows, columns, M: tl.constexpr, N: tl.constexpr):
+    y = tl.program_id(0) * M + tl.arange(0, M)[:, None]
+    x = tl.program_id(1) * N + tl.arange(0, N)[None, :]
+    live = (y < rows) & (x < columns)
+    value = tl.load(x_ptr + x + columns * y, live) - tl.load(m_ptr + x + 0 * y, live)
+    tl.store(o_ptr + y + rows * x, value, live)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("shape", [(64, 128), (50, 77), (3, 130)])
+def test_rows_that_are_stored_as_columns(dtype: type, shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    x = np.arange(rows * columns).reshape(shape).astype(dtype)
+    m = np.arange(columns).astype(dtype) * 3
+    o = np.zeros((columns, rows), dtype)
+    grid = (-(-rows // 32), -(-columns // 64))
+    columns_kernel[grid](x, m, o, rows, columns, 32, 64)
+    np.testing.assert_array_equal(o, (x - m).T)

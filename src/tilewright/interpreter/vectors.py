@@ -49,6 +49,17 @@ def _slice(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -> Any:
     return [on_values(value, lambda a: a[start : start + _lanes(kinds)])]
 
 
+@implements("cpu.splice")
+def _splice(ctx: Any, attributes: Attributes, kinds: Kinds, lhs: Any, rhs: Any) -> Any:
+    start = attributes["start"]
+    return [np.concatenate([np.asarray(lhs), np.asarray(rhs)])[start : start + _lanes(kinds)]]
+
+
+@implements("cpu.all_true")
+def _all_true(ctx: Any, attributes: Any, kinds: Kinds, mask: Any) -> Any:
+    return [np.bool_(np.all(mask))]
+
+
 @implements("cpu.from_elements")
 def _concat(ctx: Any, attributes: Any, kinds: Kinds, *values: Any) -> Any:
     return [np.asarray(values, numpy_dtype(kinds[0]))]

@@ -105,9 +105,8 @@ def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
 
 def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
     lane = op.source.owner
-    if isinstance(
-        lane, cpu.SliceOp
-    ):  # within vector registers: LLVM would take integers through others
+    if isinstance(lane, cpu.SliceOp):
+        # stays in vector registers: LLVM moves an extracted integer through a general one
         picks = [lane.start.value.data] * cpu.lanes_of(op.result)
         source = gen.get(lane.source)
         mask = ir.Constant(ir.VectorType(I32, len(picks)), picks)

@@ -56,6 +56,7 @@ from tilewright.passes.cpu.analysis.hazards import (
     writes_memory,
 )
 from tilewright.passes.cpu.analysis.space_order import gather_spaces
+from tilewright.passes.cpu.analysis.uniform_quotients import divide_first_lanes
 from tilewright.targets import TargetInfo
 
 _RECOMPUTE_LIMIT = 5
@@ -72,6 +73,7 @@ class FormFusionGroups(Pass):
             for op in list(function.walk()):
                 if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
                     _assert_scalar(op)
+            divide_first_lanes(function)
             _form_in_block(function.body.block)
 
 

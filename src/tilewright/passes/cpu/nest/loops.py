@@ -20,7 +20,7 @@ from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_block_size
+from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_blocks
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
 
@@ -47,9 +47,9 @@ def plan_shape(
 ) -> Shape:
     """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
-    side = 0 if scalar or small else transpose_block_size(group, target)
+    side, across = (0, 1) if scalar or small else transpose_blocks(group, target)
     if side:
-        return Shape(extents, 1, side, None, turned=True)
+        return Shape(extents, across, side, None, turned=True)
     members = list(group.body.block.ops)
     axis_ops = [op for op in members if isinstance(op, AXIS_OPS)]
     axis = axis_ops[0].axis.value.data if axis_ops else None
@@ -171,13 +171,17 @@ class Nest:
 
     def _blocks(self, body: Body) -> None:
         """All square blocks, down a strip of columns and then the next strip."""
-        down, across = self.shape.extents
+        down, across = self._by_rows(*self.shape.extents)
         side = self.shape.lanes
         strips, column, _, _ = body.emit.loop(0, across, side, [])
         emit, row, _, _ = strips.loop(0, down, side, [])
         self._block(body.nested(strips).nested(emit), row, column)
         emit.yield_values([])
         strips.yield_values([])
+
+    def _by_rows(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """What belongs to the dimensions, as (down the columns, along the rows that are written), and back."""
+        return (first, second) if self.shape.vector_dim == 1 else (second, first)
 
     def _block(self, body: Body, row: Index, column: Index) -> None:
         """One block: transposed loads read down its columns and are transposed, the rest goes by rows."""
@@ -186,19 +190,20 @@ class Nest:
         rows = [Coordinate(body.emit.plus(row, i)) for i in range(side)]
         columns = [Coordinate(body.emit.plus(column, i)) for i in range(side)]
         for op in self.members:
-            if is_column_contiguous(op, self.shape.extents):
+            if is_column_contiguous(op, self.shape.extents, self.shape.vector_dim):
                 down = Coordinate(row, side)
                 with body.emit.located(op):
                     read = [
-                        body.emit.splat(memory.load(body, op, (down, c)), side) for c in columns
+                        body.emit.splat(memory.load(body, op, self._by_rows(down, c)), side)
+                        for c in columns
                     ]
                     turned = body.emit.add(
                         cpu.TransposeOp.create(operands=read, result_types=[v.type for v in read])
                     )
                 for at, value in zip(rows, turned.columns, strict=True):
-                    body.bind(op.result, (at, strip), value)
+                    body.bind(op.result, self._by_rows(at, strip), value)
         for at in rows:
-            self._members(body, (at, strip), None)
+            self._members(body, self._by_rows(at, strip), None)
 
     # ---- the chunked dimension and the reduced axis ----
 

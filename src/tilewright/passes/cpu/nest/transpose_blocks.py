@@ -22,24 +22,31 @@ from tilewright.targets import TargetInfo
 _LEAST = 4
 
 
-def is_column_contiguous(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadViewOp]:
-    """Whether a load is contiguous down the columns of its tile and not along its rows."""
+def is_column_contiguous(
+    op: Operation, extents: tuple[int, ...], across: int
+) -> TypeGuard[tile.LoadViewOp]:
+    """Whether a load is contiguous down the columns of its tile and not along its rows, which dimension `across` counts."""
     if not isinstance(op, tile.LoadViewOp) or tile.shape_of(op.result) != extents:
         return False
     element = tile.element_of(op.result)
     if isinstance(element, IntegerType) and element.width.data == 1:
         return False
     plain = all(kind == "strided" for kind in tile.view_kinds(op)) and op.mask is None
-    down, across = (constant_int(stride) for stride in op.strides)
-    return plain and down == 1 and across not in (0, 1)
+    strides = [constant_int(stride) for stride in op.strides]
+    return plain and strides[1 - across] == 1 and strides[across] not in (0, 1)
 
 
-def transpose_block_size(group: cpu.FusionGroupOp, target: TargetInfo) -> int:
-    """The side of the blocks a group goes in; 0 where it does not."""
+def transpose_blocks(group: cpu.FusionGroupOp, target: TargetInfo) -> tuple[int, int]:
+    """The side of the blocks a group goes in, 0 where it does not, and the dimension along which it writes rows."""
+    sides = [(_side(group, target, across), across) for across in (1, 0)]
+    return max(sides, key=lambda found: found[0])
+
+
+def _side(group: cpu.FusionGroupOp, target: TargetInfo, across: int) -> int:
     extents, members = group.extents, list(group.body.block.ops)
-    if len(extents) != 2 or not any(is_column_contiguous(op, extents) for op in members):
+    if len(extents) != 2 or not any(is_column_contiguous(op, extents, across) for op in members):
         return 0
-    if not all(_goes_by_rows(op, extents) for op in members):
+    if not all(_goes_by_rows(op, extents, across) for op in members):
         return 0
     widest = max(4, *(_bytes(v) for op in members for v in (*op.operands, *op.results)))
     side = target.vector_bits // (8 * widest)
@@ -57,15 +64,17 @@ def _bytes(value: Any) -> int:
     return 0 if bits else element_bytes(element)
 
 
-def _goes_by_rows(op: Operation, extents: tuple[int, ...]) -> bool:
+def _goes_by_rows(op: Operation, extents: tuple[int, ...], across: int) -> bool:
     """Whether a member can be done for a run of columns of one row, contiguous where it writes."""
     if isinstance(op, cpu.YieldOp):
         return not op.operands
+    if isinstance(op, cpu.ReadOp | cpu.WriteOp) and across == 0:
+        return False  # the rows of buffers run along the last dimension
     if isinstance(op, cpu.WriteOp):
         return tile.shape_of(tile_of(op.buffer)) == extents
     if isinstance(op, tile.StoreViewOp):
         strided = all(kind == "strided" for kind in tile.view_kinds(op))
-        return strided and len(op.strides) == 2 and constant_int(op.strides[1]) == 1
+        return strided and len(op.strides) == 2 and constant_int(op.strides[across]) == 1
     if op.regions:
         return False
     if isinstance(op, tile.LoadViewOp | cpu.ReadOp):
