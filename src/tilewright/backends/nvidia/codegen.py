@@ -53,6 +53,7 @@ from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
 from tilewright.backends.nvidia.lower.early_stores import store_early
 from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
 from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads
+from tilewright.backends.nvidia.lower.shared_alignment import align_shared_accesses
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -173,6 +174,7 @@ class KernelCodegen(Codegen):
         order_read_only_loads(self)
         store_early(self)
         self.loaded_bytes = lower_register_peaks(self)
+        align_shared_accesses(self)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
         wanted = llvm_type(arg.type)

@@ -15,6 +15,12 @@ from llvmlite import binding
 from tilewright import config
 from tilewright.backends.base import Options
 from tilewright.backends.llvm.control import loop_ids
+from tilewright.backends.nvidia.llvm_passes import (
+    leave_out_strength_reduction,
+    optimize,
+    passes_of_functions_suffice,
+    with_ranges,
+)
 from tilewright.errors import PassError
 from tilewright.targets import TargetInfo
 
@@ -37,6 +43,7 @@ def _machine(target: TargetInfo) -> Any:
     if key not in _machines:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
+        leave_out_strength_reduction()
         llvm_target = binding.Target.from_triple(target.triple)
         # opt=3 adds a global value numbering to code generation: a seventh of its time. Of 119 kernels of packages 10 get
         # other SASS without it: up to 2 % fewer instructions, at worst 2 registers more
@@ -59,23 +66,19 @@ def to_ptx(
     `alone`: no second CTA fits an SM, however few registers this one takes. Raises
     PassError where LLVM rejects it.
     """
-    text = _with_bounds(loop_ids(text), options, threads, blocks, alone)
+    text = with_ranges(_with_bounds(loop_ids(text), options, threads, blocks, alone), threads)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
         _join_accesses(text.count("\n") < _MANY_LINES)
         try:
             module = binding.parse_assembly(text)
             module.verify()
-            if "@__nv_" in text or '@"__nv_' in text:
+            linked = "@__nv_" in text or '@"__nv_' in text
+            if linked:
                 _link_libdevice(module, machine)
         except RuntimeError as error:
             raise PassError(f"LLVM rejects the kernel: {error}") from None
-        tuning = binding.create_pipeline_tuning_options(speed_level=3)
-        tuning.loop_unrolling = True
-        tuning.loop_vectorization = False
-        tuning.slp_vectorization = False
-        builder = binding.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        optimize(module, machine, whole=linked or not passes_of_functions_suffice(text))
         return machine.emit_assembly(module)
 
 
