@@ -150,6 +150,10 @@ def test_the_limit_with_more_bytes_in_flight_is_taken(monkeypatch):
     assert chosen({72: (8, 48, 0)}, 512, 3, 32) == (".maxnreg 72", (72,))
     assert chosen({72: (3, 48, 0)}, 512, 3, 32) == ("", (72,))
     assert chosen({}, 64, 4, 32) == ("", ())
+    # an SM has 60 of the 64 KB in flight that are enough
+    assert chosen({}, 256, 6, 88) == ("", ())
+    # with 128 bytes in flight 4 CTAs of 256 threads have fewer together than 8 with 80
+    assert chosen({}, 128, 5, 32, threads=256) == ("", ())
     # 64 threads: 8 CTAs and 7 both have 128 registers, which are tried once
     assert chosen({128: (1, 115, 0)}, 96, 1, 120, threads=64) == ("", (128,))
     assert chosen({}, 128, 1, 255, spills=9) == ("", ())

@@ -154,7 +154,8 @@ def limit_for_loads(made: Made, loaded_bytes: int) -> Made:
         return made  # there were registers for more
     best, tried = made, dict[int, Made]()
     for ctas in (made.ctas, made.ctas - 1):
-        if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes >= ENOUGH_BYTES:
+        # what exceeds enough bytes is no gain
+        if ctas == 0 or best.has_most_of(loaded_bytes) or best.sm_bytes > ENOUGH_BYTES / _MIN_GAIN:
             break
         # one CTA fewer often has the same limit: each assembly takes as long as the first one
         limit = most_registers(made.block, ctas)
@@ -201,9 +202,11 @@ def _for_few_ctas(made: Made, wanted: int, tried: Container[int]) -> Made:
         replace(made.block, registers=int(made.registers_for(wanted))), made.target
     )
     limit = most_registers(made.block, max(1, ctas))
-    occupied = ctas * made.block.threads >= _FEWEST_THREADS
-    if made.has_most_of(wanted) or not occupied or limit in tried:
+    threads = ctas * made.block.threads
+    if made.has_most_of(wanted) or threads < _FEWEST_THREADS or limit in tried:
         return made
+    if threads * wanted < made.sm_bytes:
+        return made  # an SM would have fewer in flight
     other = made.limited(limit)
     gains = other.thread_bytes >= _MIN_GAIN * made.thread_bytes
     keeps = other.sm_bytes >= made.sm_bytes and other.assembled.spills <= made.assembled.spills
