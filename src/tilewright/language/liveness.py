@@ -8,32 +8,45 @@ name may have another type in each branch or iteration if it is dead afterwards.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilewright.language.kernel_function import KernelFunction
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
-_SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SCOPES = frozenset((ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+_WITHOUT_NAMES = frozenset(("ctx", "op", "ops", "attr"))
+"""Fields that are operators, contexts and strings in all nodes that have them."""
 
 
-def _collect(node: ast.AST, reads: set[str], stores: list[str] | None) -> None:
+def _collect(node: Any, reads: set[str], stores: list[str] | None) -> None:
     """Add the names that are read in `node`, and those assigned outside of function bodies and comprehension targets."""
-    if isinstance(node, ast.Name):
-        if isinstance(node.ctx, ast.Load):
+    kind = node.__class__
+    if kind is ast.Name:
+        if node.ctx.__class__ is ast.Load:
             reads.add(node.id)
         elif stores is not None:
             stores.append(node.id)
         return
-    if isinstance(node, _SCOPES):
+    if kind in _SCOPES:
         stores = None
-    for name in node._fields:
+    for name in _fields_of(kind):
         value = getattr(node, name, None)
-        inside = None if name == "target" and isinstance(node, ast.comprehension) else stores
-        for child in value if isinstance(value, list) else (value,):
+        inside = None if name == "target" and kind is ast.comprehension else stores
+        for child in value if value.__class__ is list else (value,):
             if isinstance(child, ast.AST):
                 _collect(child, reads, inside)
+
+
+@functools.cache
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Fields of a kind of node in which names may be read or assigned."""
+    if kind is ast.Constant:
+        return ()
+    return tuple(name for name in kind._fields if name not in _WITHOUT_NAMES)
 
 
 def _stores(node: ast.AST) -> list[str]:

@@ -204,7 +204,8 @@ def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
             names.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name):
-            pending += [*ast.iter_child_nodes(node)][::-1]
+            # contexts and operators have no fields
+            pending += [child for child in ast.iter_child_nodes(node) if child._fields][::-1]
         elif isinstance(node.ctx, ast.Store):
             bound.add(node.id)
         else:

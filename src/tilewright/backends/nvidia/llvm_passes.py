@@ -47,13 +47,15 @@ def passes_of_functions_suffice(text: str) -> bool:
 
 def _may_unroll(text: str) -> bool:
     """Whether a module's text has a loop that LLVM is not told to leave alone."""
-    seen: set[str] = set()
+    seen, targets = set[str](), set[str]()
     for line in text.split("\n"):
         if line.endswith(":"):
             seen.add(line[:-1].strip('"'))
         elif line.startswith("  br ") and "!llvm.loop" not in line:
-            if any(target in seen for target in _TARGET.findall(line)):
+            targets.update(_TARGET.findall(line))
+            if not targets.isdisjoint(seen):
                 return True
+            targets.clear()
     return False
 
 
