@@ -102,8 +102,9 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         elif isinstance(op, gpu.BarrierOp | tile.BarrierOp):
             open_ = []
         elif isinstance(op, ACCESSES):
-            access = _Access.of(op)
-            if any(_conflict(earlier, access) for earlier in open_):
+            access, reads = _Access.of(op), isinstance(op, _READS)
+            others = [a for a in open_ if not reads or not isinstance(a.op, _READS)]
+            if any(_conflict(earlier, access) for earlier in others):
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []
             open_ = [*open_, access]

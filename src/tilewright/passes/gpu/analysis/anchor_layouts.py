@@ -92,6 +92,7 @@ class AnchorLayouts:
         self._rows_of_reductions: set[SSAValue] = set()
         self._gathers = GatherLayouts(function, warps)
         self._factors = AccumulatorFactors(self._of_accumulator, self.is_free)
+        self._splits = any(isinstance(op, tile.SplitOp) for op in function.walk())
         self._block(function.body.block)
 
     def access(self, op: Operation) -> Layout:
@@ -223,7 +224,9 @@ class AnchorLayouts:
         if not isinstance(op, tile.LoadViewOp):
             return None
         scanned = _scanned_layout(op, self.access(op), self.known, self.warps)
-        return scanned or loaded_for_splits(op, self.known, self.warps)
+        if scanned is not None or not self._splits:
+            return scanned
+        return loaded_for_splits(op, self.known, self.warps)
 
     def _memory_reduction(self, op: tile.AtomicRMWOp) -> Layout:
         """The layout of the values that are added to memory, unless lanes hold copies or runs longer than an instruction
