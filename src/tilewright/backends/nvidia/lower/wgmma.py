@@ -372,8 +372,9 @@ def _made_by_products(acc: SSAValue) -> bool:
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
     """Wait until at most `pending` groups are in flight: the registers of the others are free."""
-    _completed(gen, pending)
-    gen.emit_convergent_asm(_wait_text(gen, pending), "~{memory}", ir.VoidType(), [])
+    read = _completed(gen, pending)
+    constraints = ",".join([*("r" for _ in read), "~{memory}"])
+    gen.emit_convergent_asm(_wait_text(gen, pending), constraints, ir.VoidType(), read)
 
 
 def _commit(gen: KernelCodegen, words: Sequence[Value] = ()) -> None:
