@@ -325,7 +325,8 @@ def _across_warps(
 
 
 _MANY_PARTS, _FEW_OPERATIONS = 4, 4
-"""Parts of a result, and operations of a combination, whose work lanes divide: shuffles of the results cost less."""
+"""Parts of a result, and operations of a combination, from which on lanes divide the work: shuffles of the results cost
+less (argmax of 64 columns in 8 warps, NVIDIA H100: 39.5 and 33.4 µs)."""
 
 
 def _dividing_lanes(target: Layout, results: int) -> tuple[int, ...]:
