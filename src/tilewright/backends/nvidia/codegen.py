@@ -47,6 +47,7 @@ from tilewright.backends.nvidia.lower import (
     scratch_tiles,
     shapes,
     tma,
+    warp_exchange,
     wgmma,
 )
 from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
@@ -139,6 +140,7 @@ class KernelCodegen(Codegen):
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, which of the two buffers it used (None: neither), and where."""
         self.cluster_exchanges = ClusterExchanges(self)
+        self.warp_exchanges = warp_exchange.WarpExchanges(self, function)
 
     def _declare(self) -> Any:
         """The entry: one parameter an argument, then the fault record if asserts write it."""

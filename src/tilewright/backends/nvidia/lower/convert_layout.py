@@ -235,6 +235,8 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
     if tile.element_bytes(element) == 1 and exchanges_in_quads(source, target):
         gen.bind(op.result, convert_in_quads(gen, source, target, gen.parts(op.source)))
         return
+    if gen.warp_exchanges.convert(op):
+        return
     shuffles = plan_shuffles(source, target)
     if shuffles is not None:
         gen.bind(op.result, convert_by_shuffles(gen, shuffles, gen.parts(op.source), element))

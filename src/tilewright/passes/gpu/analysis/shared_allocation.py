@@ -31,6 +31,10 @@ from tilewright.passes.gpu.assign_layouts import warps_of
 
 BARRIER = 8
 """Bytes of one memory barrier."""
+_VECTOR = 16
+"""Bytes of the widest access."""
+_MOST_CTAS = 32
+"""CTAs of an SM."""
 
 
 def buffer_bytes(buffer: SSAValue) -> int:
@@ -152,6 +156,17 @@ class SharedAllocation:
                 end = start + BARRIER * kind.stages.data
                 self._places[op.result] = (start, end)
         self._mbarriers = (self._mbarriers[0], end)
+
+    def reserve_behind(self, size: int, scratch: int, limit: int) -> int | None:
+        """Reserve bytes that are neither a buffer's nor scratch space at any time; returns the first. None if fewer CTAs
+        share `limit` bytes then, each with so many bytes of scratch space."""
+        low, high = self._mbarriers
+        start = -(-high // _VECTOR) * _VECTOR
+        ctas, before = (limit // max(1, end + scratch) for end in (start + size, high))
+        if size == 0 or ctas < max(1, min(before, _MOST_CTAS)):
+            return None
+        self._mbarriers = (low, start + size)
+        return start
 
     def _note(self, value: SSAValue) -> None:
         uses = [self._top(op) for op in buffer_users(value)]
