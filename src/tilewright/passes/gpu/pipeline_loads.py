@@ -429,7 +429,8 @@ class Pipeliner:
     def _next_stages(
         self, put: SSAValue, take: SSAValue, phase: SSAValue, before: Operation
     ) -> list[SSAValue]:
-        """Advance both stages by one, and the phase, which flips when the ring wraps."""
+        """Advance both stages by one, and the phase, which flips when the ring wraps. Copies that are ahead by all stages but
+        one go where the iteration before has read."""
         e = Emitter(before)
         zero, one, count = (e.constant(n, i32) for n in (0, 1, self.stages))
         following, wraps = [], []
@@ -439,6 +440,8 @@ class Pipeliner:
             following.append(e.select(wraps[-1], zero, plus))
         if self.transport.phases:
             phase = e.select(wraps[1], e.binary(arith.XOrIOp, phase, one), phase)
+        if self.ahead == self.stages - 1:
+            following[0] = take
         return [*following, phase]
 
     def _replace_loop(self, inits: list[SSAValue]) -> None:
