@@ -33,7 +33,7 @@ from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.analysis.emit import constant_int, uniform_constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
@@ -295,11 +295,32 @@ class _WgmmaEmitter:
             for index, extent in _group_place(gen, self.partition.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
                 start = b.add(start, b.mul(index, ir.Constant(I32, step)))
-            field = b.lshr(b.and_(start, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
+            if gen.cluster * gen.blocks > 1 or not self._stage_varies():
+                start = b.and_(start, ir.Constant(I32, 0x3FFFF))
+            field = b.zext(b.lshr(start, ir.Constant(I32, 4)), I64)
             bits = descriptor_bits(layout, k_dim)
             signed = bits - (1 << 64) if bits >> 63 else bits
-            result.append(b.or_(b.zext(field, I64), ir.Constant(I64, signed)))
+            if self._stage_varies():
+                result.append(_opaque_sum(gen, field, signed))
+            else:
+                result.append(b.or_(field, ir.Constant(I64, signed)))
         return result
+
+    def _stage_varies(self) -> bool:
+        """Whether an operand is read from a stage that iterations of a loop count."""
+        op = self.op
+        operands = ((op.lhs, op.lhs_stage), (op.rhs, op.rhs_stage))
+        return any(not tile.is_tile(v) and constant_int(stage) is None for v, stage in operands)
+
+
+def _opaque_sum(gen: KernelCodegen, field: Value, bits: int) -> Value:
+    """Return the sum of a descriptor's address (14 bits: shared memory has less than 256 KB) and its other fields.
+
+    Where ptxas knows the upper words it writes all four words of both descriptors before each MMA, with four instructions.
+    A sum may have a carry: ptxas then advances each descriptor by one addition of 64 bits. LLVM would make a bitwise OR of an `add`.
+    """
+    kind = ir.FunctionType(I64, [I64])
+    return gen.builder.asm(kind, f"add.s64 $0, $1, {bits};", "=l,l", [field], side_effect=False)
 
 
 def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
