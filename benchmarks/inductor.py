@@ -80,6 +80,15 @@ def workloads(torch: Any) -> dict[str, tuple[Any, Run]]:
     add("largest, middle", lambda x: x.amax(1), randn(16, 128, 200))
     add("channels last", lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, image)
     add("average pool", lambda x: F.avg_pool2d(x, 2), image)
+    add("average pool to 7x7", lambda x: F.adaptive_avg_pool2d(x, 7), image)
+    add("cumulative maximum", lambda x: torch.cummax(x, 1), x)
+    add("log of cumulative exp", lambda x: torch.logcumsumexp(x, 1), x)
+    add("few columns", lambda x: x.sum(0), x.view(65536, 8))
+    small = randn(2, 8, 48, 48)
+    for mode in ("bilinear", "bicubic"):
+        add(mode, lambda x, m=mode: F.interpolate(x, scale_factor=2.0, mode=m), small)
+    add("patches", lambda x: F.unfold(x, 3, padding=1) * 2, randn(4, 16, 32, 32))
+    add("layer norm of channels", channel_norm, image)
     add("flip", lambda x: x.flip(1) * 2, x)
     add("stack", lambda x, y: torch.stack([x, y + 1], -1), x, y)
     add("windows", lambda x: x.unfold(1, 16, 8).sum(-1), x)
@@ -94,6 +103,13 @@ def workloads(torch: Any) -> dict[str, tuple[Any, Run]]:
     add("block", transformer_block, *weights)
     add_backward("block, backward", transformer_block, *weights)
     return found
+
+
+def channel_norm(x: Any) -> Any:
+    import torch
+
+    rows = x.permute(0, 2, 3, 1)
+    return torch.nn.functional.layer_norm(rows, rows.shape[-1:]).permute(0, 3, 1, 2) + 1
 
 
 def transformer_block(x: Any, wq: Any, wo: Any, w1: Any, w2: Any, g1: Any, g2: Any) -> Any:

@@ -109,7 +109,7 @@ def _filled(block: int, dimension: str, work: Work) -> int:
     """`block`, or a smaller one where blocks of that size reach at least a tenth less far beyond the end."""
     extent = work.extents.get(dimension, 0)
     chosen = smaller = block
-    while (smaller := smaller // 2) >= _VECTOR:
+    while extent and (smaller := smaller // 2) >= _VECTOR:
         if 1.1 * (-(-extent // smaller) * smaller) <= -(-extent // chosen) * chosen:
             chosen = smaller
     return chosen

@@ -1,0 +1,29 @@
+"""Block sizes of kernels on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.integrations.inductor.choices import Work, blocks
+
+TILES = {"YBLOCK": 1, "XBLOCK": 1}
+
+
+@pytest.mark.parametrize(
+    ("extent", "block"),
+    [(96, 32), (128, 128), (120, 128), (200, 32), (30, 32), (33, 16), (14, 16), (1000, 128)],
+)
+def test_blocks_end_near_the_end_of_a_dimension(extent: int, block: int) -> None:
+    sizes = {"y": 4096, "x": 1 << (extent - 1).bit_length()}
+    work = Work("pointwise", sizes, extents={"x": extent, "y": 4096})
+    assert blocks(work, TILES) == {"YBLOCK": 32, "XBLOCK": block}
+
+
+def test_unknown_extents_take_the_usual_blocks() -> None:
+    assert blocks(Work("pointwise", {"y": 4096, "x": 4096}), TILES) == {"YBLOCK": 32, "XBLOCK": 128}
+
+
+@pytest.mark.parametrize(("columns", "block"), [(8, 8), (4, 4), (3, 128), (2, 128), (64, 64)])
+def test_few_columns_are_a_block(columns: int, block: int) -> None:
+    work = Work("reduction", {"x": 1024, "r0_": 4096}, across=True, divisors={"x": [columns]})
+    assert blocks(work, {"XBLOCK": 1, "R0_BLOCK": 1}) == {"XBLOCK": block, "R0_BLOCK": 1}
