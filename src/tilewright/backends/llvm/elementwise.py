@@ -25,6 +25,7 @@ from tilewright.backends.llvm.types import (
     Value,
     call,
     constant,
+    frozen,
     like,
     llvm_type,
     scalar_kind,
@@ -145,7 +146,10 @@ def _divide(op: _Op) -> Any:
     zero, one = constant(d.type, 0), constant(d.type, 1)
     bad = b.icmp_signed("==", d, zero)
     if not signed:
-        return run(n, b.select(bad, one, d))
+        result = run(n, b.select(bad, one, d))
+        vector = isinstance(n.type, ir.VectorType)
+        # loop strength reduction of the CPU would divide again inside of loops
+        return result if vector or op.ctx.on_nvidia else frozen(b, result)
     minus = b.icmp_signed("==", d, constant(d.type, -1))
     result = run(n, b.select(b.or_(bad, minus), one, d))
     return b.select(minus, zero if remainder else b.sub(zero, n), result)

@@ -163,3 +163,10 @@ def mangled(kind: ir.Type) -> str:
     if isinstance(kind, ir.IntType):
         return f"i{kind.width}"
     return {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}[str(kind)]
+
+
+def frozen(builder: ir.IRBuilder, value: Value) -> Value:
+    """LLVM's `freeze`: the value, of which its analyses do not know how it was computed."""
+    instruction = ir.instructions.Instruction(builder.block, value.type, "freeze", [value])
+    builder._insert(instruction)
+    return instruction

@@ -46,7 +46,7 @@ def _gather(block: Block, ops: list[Operation]) -> None:
     ordered: list[Operation] = []
     rest = ops
     while rest:
-        ready = {space for op, space in _ready(rest, spaces)}
+        ready = _ready(rest, spaces)
         least = min(ready, key=prod) if ready else None
         chosen = _taken(rest, spaces, least)
         ordered += chosen
@@ -66,14 +66,14 @@ def _space(op: Operation) -> Space | None:
     return group_space(op) or ()
 
 
-def _ready(ops: list[Operation], spaces: dict[Operation, Space]) -> list[tuple[Operation, Space]]:
-    """Operations with a space that need no other such operation."""
+def _ready(ops: list[Operation], spaces: dict[Operation, Space]) -> set[Space]:
+    """The spaces of operations that need no other operation with a space."""
     waiting: set[SSAValue] = set()
-    found = []
+    found = set[Space]()
     for op in ops:
         waits = any(v in waiting for v in _needed(op))
         if op in spaces and not waits:
-            found.append((op, spaces[op]))
+            found.add(spaces[op])
         if waits or op in spaces:
             waiting.update(op.results)
     return found

@@ -192,7 +192,7 @@ def scan_chunk(
     same.yield_values([*before, *before])
     scanned, carried = _whole_chunk(other, op, before, values)
     other.yield_values([*scanned, *carried])
-    results = list(branch.results)
+    results: list[SSAValue] = [*branch.results]
     return results[: len(before)], results[len(before) :]
 
 
