@@ -36,7 +36,7 @@ def _collect(node: Any, reads: set[str], stores: list[str] | None) -> None:
     for name in _fields_of(kind):
         value = getattr(node, name, None)
         inside = None if name == "target" and kind is ast.comprehension else stores
-        for child in value if value.__class__ is list else (value,):
+        for child in value if isinstance(value, list) else (value,):
             if isinstance(child, ast.AST):
                 _collect(child, reads, inside)
 
