@@ -91,3 +91,26 @@ func.func @load_after_store(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
+
+// -----
+// What is computed for rows between operations over the whole tile is done before them, and does not part them.
+// CHECK-LABEL: @rows_between
+func.func @rows_between(%p: !tile.ptr<f32>, %r: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
+  %one = arith.constant 1 : i64
+  %n = arith.constant 128 : i64
+  // CHECK: cpu.fusion_group -> tensor<32x1xf32> attributes {iteration_space = array<i64: 32, 1>}
+  // CHECK: cpu.fusion_group attributes {iteration_space = array<i64: 32, 128>}
+  // CHECK: math.exp
+  // CHECK: arith.addf
+  // CHECK: tile.store_view
+  // CHECK-NOT: cpu.fusion_group
+  // CHECK: func.return
+  %x = tile.load_view %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x128xf32>
+  %e = math.exp %x : tensor<32x128xf32>
+  %y = tile.load_view %r ["strided", "strided"] strides(%one, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x1xf32>
+  %f = math.exp %y : tensor<32x1xf32>
+  %b = tile.broadcast %f : tensor<32x1xf32> to tensor<32x128xf32>
+  %s = arith.addf %e, %b : tensor<32x128xf32>
+  tile.store_view %s, %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<32x128xf32>, !tile.ptr<f32>
+  func.return
+}
