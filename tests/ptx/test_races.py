@@ -87,6 +87,20 @@ def test_elements_that_several_warps_hold(kernel, target):
     check(kernel, {"p": numbers(16), "o": numbers(1024)}, target)
 
 
+def reversed_blocks_of_pointers_that_iterations_select(p, shift, n):
+    """Neighboring iterations have the same addresses if `shift` is -256, which their offsets alone do not say."""
+    i, q = tl.arange(0, 256), p + shift
+    for t in range(n):
+        r = tl.where(t % 2 == 0, p, q) + t * 256
+        tl.store(r + i, tl.load(r + 255 - i) + 1.0)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_pointers_that_differ_between_iterations(target):
+    arguments = {"p": numbers(6 * 256), "shift": -256, "n": 6}
+    check(reversed_blocks_of_pointers_that_iterations_select, arguments, target)
+
+
 def small_exchanges_around_a_loop(a, b, o, q, n):
     i = tl.arange(0, 64)
     total = tl.sum(tl.load(q + tl.arange(0, 256)), 0)

@@ -58,6 +58,12 @@ def root_of(access: Operation) -> SSAValue:
     return value
 
 
+def _have_one_root(first: Operation, second: Operation, loop: scf.ForOp | None) -> bool:
+    """Whether both addresses are offsets from one pointer, which is the same in all iterations of `loop`."""
+    root = root_of(first)
+    return root is root_of(second) and (loop is None or not defined_inside(root, loop))
+
+
 def offset_of(pointer: SSAValue, symbols: Symbolic) -> Polynomial:
     """The element offset of a pointer from the root of its chain of pointer additions."""
     total, value = ZERO, pointer
@@ -86,7 +92,7 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     """Whether the structured access `first` ends before the start of `second` in every later iteration of `loop`."""
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return False
-    if root_of(first) is not root_of(second):
+    if not _have_one_root(first, second, loop):
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
@@ -219,7 +225,7 @@ def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = N
 def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     """The same for constant strides and a constant distance of the bases."""
     reach_a, reach_b = _reach(first), _reach(second)
-    if reach_a is None or reach_b is None or root_of(first) is not root_of(second):
+    if reach_a is None or reach_b is None or not _have_one_root(first, second, loop):
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
