@@ -32,7 +32,9 @@ def passes_page() -> str:
     pipelines = {"a CPU": cpu_passes(), "an NVIDIA GPU": nvidia.nvidia_passes()}
     parts_of = {
         "a CPU": (shared_passes, cpu_passes),
-        "an NVIDIA GPU": (shared_passes, nvidia.tile_passes, nvidia.layout_passes),
+        "an NVIDIA GPU": (
+            shared_passes, nvidia.tile_passes, nvidia.shared_memory_passes, nvidia.access_passes,
+        ),
     }
     reasons = {
         title: [reason for function in functions for reason in _reasons(function)]

@@ -24,9 +24,10 @@ func.func @two_dots(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile
   // CHECK-NEXT: gpu.wgmma
   // CHECK: gpu.wgmma_wait {{.+}}, 1
   // CHECK: gpu.mbarrier_arrive [[FREE]][
-  // CHECK: arith.truncf
+  // CHECK: math.exp2
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   // CHECK: gpu.mbarrier_arrive [[FREE2]][
+  // CHECK: arith.truncf
   // CHECK: scf.yield
   // CHECK: gpu.mbarrier_wait [[FULL2]][
   // CHECK-NEXT: gpu.wgmma

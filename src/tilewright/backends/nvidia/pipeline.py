@@ -14,7 +14,7 @@ from tilewright.passes.promote_accumulator import PromoteAccumulator
 @functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
-    return (*tile_passes(), *layout_passes())
+    return (*tile_passes(), *shared_memory_passes(), *access_passes())
 
 
 def tile_passes() -> tuple[Pass, ...]:
@@ -46,35 +46,21 @@ def tile_passes() -> tuple[Pass, ...]:
     )
 
 
-def layout_passes() -> tuple[Pass, ...]:
-    """Layouts, shared memory, schedules of loops, and the forms of accesses."""
+def shared_memory_passes() -> tuple[Pass, ...]:
+    """Layouts, and the use of shared memory by loops and stores."""
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
-    from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
-    from tilewright.passes.gpu.combine_accesses import CombineAccesses
-    from tilewright.passes.gpu.deallocate_shared import DeallocateShared
     from tilewright.passes.gpu.defer_lane_sums import DeferLaneSums
     from tilewright.passes.gpu.hoist_conditional_loads import HoistConditionalLoads
     from tilewright.passes.gpu.hoist_copies import HoistCopies
-    from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
-    from tilewright.passes.gpu.narrow_divisions import NarrowDivisions
-    from tilewright.passes.gpu.narrow_trip_counts import NarrowTripCounts
-    from tilewright.passes.gpu.order_instructions import OrderInstructions
-    from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
-    from tilewright.passes.gpu.prefetch_next_programs import PrefetchNextPrograms
     from tilewright.passes.gpu.promote_shared import PromoteShared
-    from tilewright.passes.gpu.reverse_loops import ReverseLoops
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
-    from tilewright.passes.gpu.set_eviction_policies import SetEvictionPolicies
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
-    from tilewright.passes.gpu.unroll import Unroll
-    from tilewright.passes.gpu.unroll_stages import UnrollStages
-    from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
 
     return (
         AssignLayouts(),  # from here on every tile has a layout
@@ -92,6 +78,27 @@ def layout_passes() -> tuple[Pass, ...]:
         Cse(),  # address arithmetic of copies and stores
         Licm(),  # hoists what assign-layouts rematerialized inside loops
         CacheInShared(),  # after all other users of shared memory have allocated
+    )
+
+
+def access_passes() -> tuple[Pass, ...]:
+    """Barriers, and the order, widths and policies of accesses; iterations of loops."""
+    from tilewright.passes.gpu.batch_loads import BatchLoads
+    from tilewright.passes.gpu.combine_accesses import CombineAccesses
+    from tilewright.passes.gpu.deallocate_shared import DeallocateShared
+    from tilewright.passes.gpu.insert_barriers import InsertBarriers
+    from tilewright.passes.gpu.narrow_divisions import NarrowDivisions
+    from tilewright.passes.gpu.narrow_trip_counts import NarrowTripCounts
+    from tilewright.passes.gpu.order_instructions import OrderInstructions
+    from tilewright.passes.gpu.partition_loops import PartitionLoops
+    from tilewright.passes.gpu.prefetch_next_programs import PrefetchNextPrograms
+    from tilewright.passes.gpu.reverse_loops import ReverseLoops
+    from tilewright.passes.gpu.set_eviction_policies import SetEvictionPolicies
+    from tilewright.passes.gpu.unroll import Unroll
+    from tilewright.passes.gpu.unroll_stages import UnrollStages
+    from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
+
+    return (
         SetEvictionPolicies(),  # after the loads that shared memory serves are gone, before loops are split
         ReverseLoops(),  # before loops are split into those with and without masks
         DeallocateShared(),  # after all passes that allocate or remove barriers
