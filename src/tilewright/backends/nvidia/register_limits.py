@@ -205,7 +205,7 @@ def _for_few_ctas(made: Made, wanted: int, tried: Container[int]) -> Made:
     threads = ctas * made.block.threads
     if made.has_most_of(wanted) or threads < _FEWEST_THREADS or limit in tried:
         return made
-    if threads * wanted < made.sm_bytes:
+    if _MIN_GAIN * threads * wanted <= made.sm_bytes:  # `registers_for` often estimates too many
         return made  # an SM would have fewer in flight
     other = made.limited(limit)
     gains = other.thread_bytes >= _MIN_GAIN * made.thread_bytes
