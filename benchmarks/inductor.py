@@ -7,7 +7,7 @@
 Each function is compiled by both back ends in one process; then the three are timed in turns, nine rounds, and
 the least time of each counts: other work on the machine only adds. Compilation is timed in CPU seconds of the
 process and of the compilers that it starts, the second time a function is compiled, without caches. Writes
-`benchmarks/results/inductor.md` unless `--only` is given. Needs torch and a C++ compiler.
+`benchmarks/results/inductor.md` (several threads: `inductor_threads.md`) unless `--only` is given. Needs torch and a C++ compiler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import protocol
 
-ROUNDS, BLOCK_SECONDS = 9, 4e-3
+ROUNDS, ROUND_SECONDS = 9, 4e-3
+THREADED_SECONDS = 0.1
+"""A round with several threads: threads that slept meanwhile take some milliseconds to run at once again."""
 BACK_ENDS = {"C++": "cpp", "tilewright": "triton"}
 
 Run = Callable[[Any], Any]
@@ -147,20 +149,18 @@ def compiled_by(torch: Any, back_end: str, function: Any, run: Run) -> tuple[Any
         return compiled, sum(os.times()[:4]) - before
 
 
-def least_times(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Seconds a call, the least of rounds in which all take turns."""
-    repeats = {}
-    for name, call in calls.items():
-        start = time.perf_counter()
-        call()
-        repeats[name] = max(1, int(BLOCK_SECONDS / max(time.perf_counter() - start, 1e-7)))
+def least_times(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Seconds per call, the least of rounds of `seconds` each, in which all take turns."""
     best = dict.fromkeys(calls, math.inf)
+    for call in calls.values():
+        call()
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(repeats[name]):
+            count, start, now = 0, time.perf_counter(), 0.0
+            while now < seconds:
                 call()
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats[name])
+                count, now = count + 1, time.perf_counter() - start
+            best[name] = min(best[name], now / count)
     return best
 
 
@@ -173,7 +173,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="part of a row's name")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
+    policy = os.environ.get("OMP_WAIT_POLICY")
     protocol.set_threads(given.threads)
+    if (
+        policy is None
+    ):  # threads that sleep between launches cost some 40 µs each time, which users do not pay
+        del os.environ["OMP_WAIT_POLICY"]
     import torch
 
     torch.set_num_threads(given.threads)
@@ -198,7 +203,7 @@ def main() -> None:
         for title, back_end in BACK_ENDS.items():
             compiled, seconds[title] = compiled_by(torch, back_end, function, run)
             calls[title] = lambda c=compiled, r=run: r(c)
-        best = least_times(calls)
+        best = least_times(calls, ROUND_SECONDS if given.threads == 1 else THREADED_SECONDS)
         ours = best["tilewright"]
         for peer in ("eager", "C++"):
             against[peer].append(best[peer] / ours)
@@ -223,7 +228,7 @@ def main() -> None:
             "# torch.compile on the CPU\n\nMade by `benchmarks/inductor.py`, which says how it is timed. "
             f"Threads: {given.threads}; torch {torch.__version__}; load at the end: {load:.1f}.\n"
         )
-        path = protocol.RESULTS / "inductor.md"
+        path = protocol.RESULTS / f"inductor{'' if given.threads == 1 else '_threads'}.md"
         path.write_text("\n".join([head, *lines, "", summary, ""]))
 
 
