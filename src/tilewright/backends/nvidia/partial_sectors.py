@@ -2,7 +2,7 @@
 
 A loop down a column of a matrix loads and stores a few bytes of each sector of 32, and the programs of the neighboring columns
 the others. L2 merges their stores, and serves their loads, as long as it holds the sectors. The more CTAs run at once the
-further apart neighbors get, and the more sectors L2 has to hold: CTAs beyond those that keep memory busy make a kernel slower.
+more neighbors drift in time, and the more sectors L2 has to hold: CTAs beyond those that keep memory busy make a kernel slower.
 
 NVIDIA H100 80GB HBM3, torch 2.11.0, triton 3.6.0: cummax of 4096 × 4096 fp32 along columns with int64 indices, 128 threads,
 8 loads per thread in each of 4 iterations: 968 µs with 9 CTAs to an SM, 890 with 7, 846 with 4, 816 with 3, 770 with 2, 827 with 1; Triton's, of which 4
@@ -67,5 +67,5 @@ def _is_partial(op: Operation, known: Facts) -> bool:
     if tile.view_kinds(op) != ("strided",):
         return False
     size = tile.element_bytes(tile.element_of(value))
-    apart = known.divisor(op.strides[0]) * size >= _SECTOR_BYTES
-    return apart and known.divisor(op.base) < _SECTOR_BYTES
+    one_per_sector = known.divisor(op.strides[0]) * size >= _SECTOR_BYTES
+    return one_per_sector and known.divisor(op.base) < _SECTOR_BYTES
