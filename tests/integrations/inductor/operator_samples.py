@@ -1,8 +1,9 @@
-"""torch's own samples of its operators through torch.compile on the CPU, against eager mode.
+"""torch's own samples of its operators through torch.compile, against eager mode.
 
     python tests/integrations/inductor/operator_samples.py float32          # 40 minutes
     python tests/integrations/inductor/operator_samples.py int64 --part 3/20
     python tests/integrations/inductor/operator_samples.py float32 --only nn.functional.conv2d --samples 9
+    python tests/integrations/inductor/operator_samples.py bfloat16 --device cuda
 
 Of each operator in torch's list (`op_db`) that supports the type, the samples with the most elements are compiled.
 Prints a line of JSON per operator: `{"operator", "error"}`. Needs the package `expecttest`, which torch's list imports.
@@ -32,9 +33,9 @@ def cloned(value: Any) -> Any:
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, value)
 
 
-def largest_samples(operator: Any, dtype: Any, count: int) -> list[Any]:
+def largest_samples(operator: Any, device: str, dtype: Any, count: int) -> list[Any]:
     torch.manual_seed(0)
-    samples = list(operator.sample_inputs("cpu", dtype, requires_grad=False))
+    samples = list(operator.sample_inputs(device, dtype, requires_grad=False))
 
     def elements(index: int) -> int:
         sample = samples[index]
@@ -68,15 +69,16 @@ def compare(operator: Any, sample: Any) -> None:
         elif "empty" in operator.name:
             assert a.shape == b.shape
         else:
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
+            tolerance = {torch.float16: 1e-2, torch.bfloat16: 4e-2}.get(b.dtype, 1e-4)
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def stop(*_: Any) -> None:
     raise TimeoutError(f"more than {SECONDS} seconds")
 
 
-def errors(operator: Any, dtype: Any, count: int) -> str:
-    for sample in largest_samples(operator, dtype, count):
+def errors(operator: Any, device: str, dtype: Any, count: int) -> str:
+    for sample in largest_samples(operator, device, dtype, count):
         signal.alarm(SECONDS)
         try:
             compare(operator, sample)
@@ -89,7 +91,8 @@ def errors(operator: Any, dtype: Any, count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("type", choices=["float32", "int64"])
+    parser.add_argument("type", choices=["float32", "int64", "float16", "bfloat16"])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--part", default="0/1", help="which part of the operators, of how many")
     parser.add_argument("--only", action="append", default=[], help="an operator's name")
     parser.add_argument("--samples", type=int, default=1, help="per operator")
@@ -98,7 +101,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     from tilewright.integrations import inductor
 
-    inductor.install("cpu")
+    inductor.install(given.device)
     import torch._inductor.config as settings
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -106,11 +109,11 @@ def main() -> None:
     settings.fallback_random = True
     signal.signal(signal.SIGALRM, stop)
     dtype, (part, parts) = getattr(torch, given.type), map(int, given.part.split("/"))
-    supported = [each for each in op_db if dtype in each.supported_dtypes("cpu")]
+    supported = [each for each in op_db if dtype in each.supported_dtypes(given.device)]
     for operator in supported[part::parts]:
         name = ".".join(filter(None, (operator.name, operator.variant_test_name)))
         if not given.only or name in given.only:
-            error = errors(operator, dtype, given.samples)
+            error = errors(operator, given.device, dtype, given.samples)
             print(json.dumps({"operator": name, "error": error}), flush=True)
 
 
