@@ -266,8 +266,15 @@ def _eager_rope(torch: Any, q: Any, out: Any, cos: Any, sin: Any, batch: int) ->
 def families() -> dict[str, Callable[[Settings], Iterator[Row]]]:
     """Row functions by name. A function gives one row or several."""
     import matmul_rows
+    import sorted_rows
 
-    return {"elementwise": elementwise, "softmax": softmax, "rope": rope, **matmul_rows.FAMILIES}
+    return {
+        "elementwise": elementwise,
+        "softmax": softmax,
+        "rope": rope,
+        **matmul_rows.FAMILIES,
+        **sorted_rows.FAMILIES,
+    }
 
 
 def wanted(only: list[str], family: str) -> bool:

@@ -394,6 +394,50 @@ def test_topk(dtype: np.dtype, rows: int, extent: int, k: int) -> None:
 
 
 @tw.jit
+def sorted_row_kernel(x_ptr, o_ptr, n, BLOCK: tl.constexpr, K: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=float("inf"))
+    tl.store(o_ptr + i, tl.sort(x), mask=i < n)
+    tl.store(o_ptr + n + tl.arange(0, K), tl.topk(x, K, descending=False))
+
+
+@pytest.mark.parametrize(
+    ("n", "block", "k"), [(300, 1024, 16), (1, 64, 1), (700, 1024, 256), (31, 32, 9)]
+)
+def test_sort_of_masked_rows(n: int, block: int, k: int) -> None:
+    """Exchanges between chunks and within them, of rows whose last lanes are all alike."""
+    x, rounded = values((n,), np.dtype("f4")), 1 << (k - 1).bit_length()
+    out = np.zeros(n + rounded, np.float32)
+    sorted_row_kernel[(1,)](x, out, n, block, rounded)
+    w = np.sort(np.concatenate([x, np.full(block - n, np.inf, np.float32)]))
+    assert (out == np.concatenate([w[:n], w[:rounded]])).all()
+
+
+@tw.jit
+def butterfly_kernel(
+    x_ptr, o_ptr, M: tl.constexpr, N: tl.constexpr, MASK: tl.constexpr, AXIS: tl.constexpr
+):
+    rows, columns = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + rows * N + columns)
+    if AXIS == 0:
+        at = tl.broadcast_to(rows ^ MASK, (M, N))
+    else:
+        at = tl.broadcast_to(MASK ^ columns, (M, N))
+    tl.store(o_ptr + rows * N + columns, tl.gather(x + 1, at, AXIS))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("mask", [1, 3, 4, 7, 12])
+@pytest.mark.parametrize("shape", [(16, 16), (32, 256), (64, 16)])
+def test_butterfly(shape: tuple[int, int], mask: int, axis: int) -> None:
+    x = values(shape, np.dtype("f4"))
+    out = np.zeros_like(x)
+    butterfly_kernel[(1,)](x, out, *shape, mask, axis)
+    order = np.arange(shape[axis]) ^ mask
+    assert (out == np.take(x + 1, order, axis)).all()
+
+
+@tw.jit
 def widened_kernel(x_ptr, o_ptr, sums: tl.constexpr, extremes: tl.constexpr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     tl.static_assert(tl.sum(x, 0).dtype == sums)

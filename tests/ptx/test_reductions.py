@@ -253,3 +253,24 @@ def test_lanes_with_the_same_results_divide_what_warps_have_left(how, columns, w
     constants = {"R": columns, "C": 128, "HOW": how}
     ptx = ran(place_in_column, x, dtypes.int32, constants, "sm_90a", warps)
     assert ("shfl.sync.idx" in ptx) == divided
+
+
+def largest(x, out, R: tl.constexpr, C: tl.constexpr, K: tl.constexpr):
+    rows = tl.arange(0, R)
+    v = tl.load(x + rows[:, None] * C + tl.arange(0, C)[None, :])
+    tl.store(out + rows[:, None] * K + tl.arange(0, K)[None, :], tl.topk(v, K))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("rows", "columns", "k"), [(2, 64, 8), (1, 128, 16), (4, 32, 32), (1, 64, 1)]
+)
+def test_largest(rows, columns, k, target):
+    """Runs of k elements are sorted, and merged two and two."""
+    x = np.random.default_rng(k).standard_normal((rows, columns)).astype(np.float32)
+    signature = {name: dtypes.pointer_type(dtypes.float32) for name in ("x", "out")}
+    signature |= {n: constexpr(v) for n, v in {"R": rows, "C": columns, "K": k}.items()}
+    module = build(KernelFunction(largest), signature, {"x": 16, "out": 16}).module
+    artifact = backend.compile(module, Options(num_warps=2), target_info(target))
+    after = run_ptx(artifact, [x.ravel(), np.zeros(rows * k, np.float32)], (1,))
+    np.testing.assert_array_equal(after[1].reshape(rows, k), -np.sort(-x, 1)[:, :k])

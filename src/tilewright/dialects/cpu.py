@@ -294,6 +294,17 @@ class SpliceOp(PureOp):
 
 
 @operation
+class ShuffleXorOp(PureOp):
+    """Lane `i` gets lane `i ^ mask` of `source`."""
+
+    name = "cpu.shuffle_xor"
+    source = operand_def(VectorType)
+    mask = prop_def(IntegerAttr)
+    result = result_def(VectorType)
+    assembly_format = "$source `[` $mask `]` attr-dict `:` type($source) `to` type($result)"
+
+
+@operation
 class AllTrueOp(PureOp):
     """Whether all lanes of a mask are true."""
 
@@ -420,7 +431,7 @@ Cpu = Dialect(
     "cpu",
     [
         FusionGroupOp, YieldOp, DotOp, PrepackedOp, ScratchOp, BufferFromPtrOp, ReadOp, WriteOp, BufferDotOp, ScratchAddressOp,
-        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp, SpliceOp, AllTrueOp,
+        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp, SpliceOp, ShuffleXorOp, AllTrueOp,
         FromElementsOp, TransposeOp, CallMicrokernelOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],

@@ -55,6 +55,12 @@ def _splice(ctx: Any, attributes: Attributes, kinds: Kinds, lhs: Any, rhs: Any) 
     return [np.concatenate([np.asarray(lhs), np.asarray(rhs)])[start : start + _lanes(kinds)]]
 
 
+@implements("cpu.shuffle_xor")
+def _shuffle_xor(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -> Any:
+    picks = np.arange(_lanes(kinds)) ^ attributes["mask"]
+    return [on_values(value, lambda a: a[picks])]
+
+
 @implements("cpu.all_true")
 def _all_true(ctx: Any, attributes: Any, kinds: Kinds, mask: Any) -> Any:
     return [np.bool_(np.all(mask))]

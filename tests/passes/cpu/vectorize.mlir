@@ -51,3 +51,23 @@ func.func @turned(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %ld: i64) {
   tile.store_view %x, %q ["strided", "strided"] strides(%ld, %one) {limited = array<i64>} : tensor<32x64xf32>, !tile.ptr<f32>
   func.return
 }
+
+// -----
+// RUN: form-fusion-groups,plan-scratch,vectorize
+// Elements `i ^ 100` lie in another chunk (100 - 100 % 64), and there in lane `i ^ 36`.
+// CHECK-LABEL: @butterfly
+func.func @butterfly(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
+  // CHECK: [[B:%[0-9]+]] = arith.xori
+  // CHECK: [[V:%[0-9]+]] = cpu.vector_load {{.*}}[[B]]{{.*}} to vector<64xf32>
+  // CHECK: cpu.shuffle_xor [[V]][36 : i32] : vector<64xf32>
+  // CHECK-NOT: cpu.gather
+  %one = arith.constant 1 : i64
+  %c = arith.constant 100 : i32
+  %i = tile.arange 0 : i32, 256 : i32 : tensor<256xi32>
+  %s = tile.splat %c : i32 to tensor<256xi32>
+  %m = arith.xori %i, %s : tensor<256xi32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
+  %y = tile.gather %x, %m, 0 : i32 : tensor<256xf32>, tensor<256xi32> to tensor<256xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -149,6 +149,12 @@ def _splice(gen: KernelCodegen, op: cpu.SpliceOp) -> None:
     gen.set(op.result, gen.builder.shuffle_vector(gen.get(op.lhs), gen.get(op.rhs), picks))
 
 
+def _shuffle_xor(gen: KernelCodegen, op: cpu.ShuffleXorOp) -> None:
+    lanes, mask, source = cpu.lanes_of(op.result), op.mask.value.data, gen.get(op.source)
+    picks = ir.Constant(ir.VectorType(I32, lanes), [lane ^ mask for lane in range(lanes)])
+    gen.set(op.result, gen.builder.shuffle_vector(source, undefined(source.type), picks))
+
+
 def _all_true(gen: KernelCodegen, op: cpu.AllTrueOp) -> None:
     kind = ir.IntType(cpu.lanes_of(op.mask))
     bits = gen.builder.bitcast(gen.get(op.mask), kind)
@@ -191,6 +197,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.LaneMaskOp: _lane_mask,
     cpu.SliceOp: _slice,
     cpu.SpliceOp: _splice,
+    cpu.ShuffleXorOp: _shuffle_xor,
     cpu.AllTrueOp: _all_true,
     cpu.FromElementsOp: _concat,
     cpu.TransposeOp: _transpose,

@@ -18,7 +18,7 @@ from tilewright.language import core as tl
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.target_info import is_cpu
 
-_MOST_SELECTED = 64
+_MOST_SELECTED = 8
 """Elements that `topk` finds one by one on a CPU."""
 
 
@@ -47,10 +47,33 @@ def _exchange(
 
 
 @KernelFunction
+def _exchange_lanes(
+    x: Any,
+    extent: tl.constexpr,
+    block: tl.constexpr,
+    stride: tl.constexpr,
+    descending: tl.constexpr,
+) -> Any:
+    """As `_exchange`, by a butterfly: each element is compared with its partner, which is twice the work in whole vectors."""
+    rows: tl.constexpr = x.numel // extent
+    own = tl.reshape(x, [rows, extent])
+    at = tl.arange(0, extent)[None, :]
+    other = tl.gather(own, tl.broadcast_to(at ^ stride, [rows, extent]), 1)
+    first = (at & stride) == 0
+    ascending = ((at & block) == 0) != descending
+    swap = (tl.where(first, own, other) > tl.where(first, other, own)) == ascending
+    return tl.reshape(tl.where(swap, other, own), x.shape)
+
+
+@KernelFunction
 def _merge(x: Any, extent: tl.constexpr, log_block: tl.constexpr, descending: tl.constexpr) -> Any:
     """Sort runs of 2**log_block elements, each of which is bitonic."""
     for step in tl.static_range(log_block):
-        x = _exchange(x, extent, 2**log_block, 2 ** (log_block - 1 - step), descending)
+        stride: tl.constexpr = 2 ** (log_block - 1 - step)
+        if is_cpu():
+            x = _exchange_lanes(x, extent, 2**log_block, stride, descending)
+        else:
+            x = _exchange(x, extent, 2**log_block, stride, descending)
     return x
 
 
@@ -105,7 +128,34 @@ def topk(x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.const
     )
     if is_cpu() and k <= _MOST_SELECTED and x.dtype.primitive_bitwidth >= 16:
         return _select(x, k, descending)
-    return sort(x, dim, descending)[..., :k]
+    return _merge_largest(x, k, descending)
+
+
+@KernelFunction
+def _merge_largest(x: Any, k: tl.constexpr, descending: tl.constexpr) -> Any:
+    """`topk` by sorted runs of `k` elements: of two runs, one rising and one falling, the larger of each two elements stay."""
+    extent: tl.constexpr = x.shape[-1]
+    tl.static_assert(
+        extent & (extent - 1) == 0,
+        f"the last dimension has extent {extent}, which is not a power of two",
+    )
+    shape: tl.constexpr = x.shape[:-1]
+    rows: tl.constexpr = x.numel // extent
+    log_run: tl.constexpr = (k - 1).bit_length()
+    run: tl.constexpr = 1 << log_run
+    x = tl.reshape(x, [rows, extent])
+    for log_block in tl.static_range(1, log_run + 1):
+        x = _merge(x, extent, log_block, descending)
+    for halvings in tl.static_range(1, extent.bit_length() - log_run):
+        left: tl.constexpr = extent >> halvings
+        pairs = tl.reshape(x, [rows * left // run, 2, run])
+        a, b = tl.split(tl.permute(pairs, 0, 2, 1))
+        if descending:
+            first = a > b
+        else:
+            first = a < b
+        x = _merge(tl.reshape(tl.where(first, a, b), [rows, left]), left, log_run, descending)
+    return tl.reshape(x, [*shape, run])[..., :k]
 
 
 @KernelFunction

@@ -8,11 +8,13 @@ maps lane to lane and can share a loop nest with others over the same space.
 from __future__ import annotations
 
 import functools
+from math import prod
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.emit import uniform_constant
 
 REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.SplitOp)
 """Operations that only change which index an element has."""
@@ -112,6 +114,36 @@ def group_space(op: Operation) -> tuple[int, ...] | None:
         if isinstance(op, tile.JoinOp) or tile.moves_lanes(op):
             return tile.shape_of(op.results[0])
     return None
+
+
+def butterfly_mask(op: Operation) -> int | None:
+    """`m` if `op` gathers element `i ^ m` along its axis for each `i`, as networks of exchanges do, else None."""
+    if not isinstance(op, tile.GatherOp):
+        return None
+    axis, value, mask = op.axis.value.data, op.index, 0
+    extent = tile.shape_of(op.source)[axis]
+    while not isinstance(value.owner, tile.ArangeOp):
+        shape = tile.shape_of(value)
+        match value.owner:
+            case tile.BroadcastOp() | tile.ExpandDimsOp() as spread:
+                value = spread.source
+            case arith.XOrIOp() as exclusive:
+                constants = [uniform_constant(v) for v in exclusive.operands]
+                if (at := next((i for i in (0, 1) if isinstance(constants[i], int)), None)) is None:
+                    return None
+                mask ^= int(constants[at] or 0)
+                value = exclusive.operands[1 - at]
+            case _:
+                return None
+        if tile.is_tile(value) and prod(tile.shape_of(value)) != prod(shape):
+            along = [1] * len(shape)
+            along[axis] = extent
+            if tile.shape_of(value) != tuple(along):
+                return None
+    starts_at_0 = value.owner.start.value.data == 0
+    whole = tile.shape_of(op.result)[axis] == extent == prod(tile.shape_of(value))
+    power_of_2 = extent & (extent - 1) == 0
+    return mask if starts_at_0 and whole and power_of_2 and 0 < mask < extent else None
 
 
 def lanewise_space(op: Operation) -> tuple[int, ...] | None:

@@ -15,7 +15,12 @@ from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
-from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
+from tilewright.passes.cpu.analysis.classify import (
+    AXIS_OPS,
+    LOADS,
+    butterfly_mask,
+    is_virtual,
+)
 from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
@@ -59,7 +64,10 @@ def plan_shape(
     if (
         scalar
         or not candidates
-        or any(isinstance(op, _ONE_LANE) or tile.moves_lanes(op) for op in members)
+        or any(
+            isinstance(op, _ONE_LANE) or (tile.moves_lanes(op) and butterfly_mask(op) is None)
+            for op in members
+        )
         or not all(reductions.is_vectorizable(op) for op in axis_ops)
     ):
         dim = candidates[-1] if candidates else len(extents) - 1

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.cpu.analysis.classify import LOADS, is_elementwise, is_virtual
+from tilewright.passes.cpu.analysis.classify import (
+    LOADS,
+    butterfly_mask,
+    is_elementwise,
+    is_virtual,
+)
 from tilewright.passes.cpu.nest import memory
 from tilewright.passes.cpu.nest.coordinates import (
     Coordinate,
@@ -285,15 +290,31 @@ def _cat(body: Body, op: tile.CatOp, _: SSAValue, at: Coordinates) -> SSAValue:
 
 
 def _gather(body: Body, op: tile.GatherOp, _: SSAValue, at: Coordinates) -> SSAValue:
+    axis = op.axis.value.data
+    if (mask := butterfly_mask(op)) is not None:
+        return _butterfly(body, op.source, at, axis, mask)
     if lanes_at(at) > 1:
         raise NeedsScalar("a gather reads each lane on its own")
-    axis = op.axis.value.data
     index = body.at(op.index, at)
     if isinstance(index.type, IntegerType) and index.type != i64:
         index = body.emit.make(arith.ExtSIOp, [index], i64)
     source = list(at)
     source[axis] = Coordinate(index)
     return body.at(op.source, tuple(source))
+
+
+def _butterfly(body: Body, source: SSAValue, at: Coordinates, axis: int, mask: int) -> SSAValue:
+    """`source` at `i ^ mask` along `axis`: another chunk, whose base is a multiple of its lanes, with its lanes exchanged."""
+    emit, c = body.emit, at[axis]
+    within, beyond = mask % c.lanes, mask - mask % c.lanes
+    place = list(at)
+    if beyond:
+        base = emit.value(c.base)
+        place[axis] = Coordinate(emit.binary(arith.XOrIOp, base, emit.value(beyond)), c.lanes)
+    value = body.at(source, tuple(place))
+    if not within or cpu.lanes_of(value) == 1:
+        return value
+    return emit.make(cpu.ShuffleXorOp, [value], value.type, mask=IntegerAttr(within, i32))
 
 
 def _choose(body: Body, condition: bool | SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
