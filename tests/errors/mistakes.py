@@ -437,3 +437,20 @@ def max_of_a_tuple_and_a_number(x_ptr):
 @jit
 def extern_call_without_a_table(x_ptr, n):
     tl.store(x_ptr, tl.extern_elementwise("libdevice", "", n, {}))
+
+
+@jit
+def hint_that_loops_lack(x_ptr, n):
+    for i in tl.range(n, stages=3):
+        tl.store(x_ptr + i, 1.0)
+
+
+@jit
+def assignment_through_a_pointer(x_ptr):
+    i = tl.arange(0, 16)
+    x_ptr[i] = 1.0
+
+
+@jit
+def reduction_along_a_dimension_too_many(x_ptr):
+    tl.store(x_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=1))

@@ -196,6 +196,11 @@ def _ones(mods, a):
     return np.array([int(v).bit_count() for v in seen(a, mods[-1].replace("b", "u"))], np.uint64)
 
 
+def _reversed(mods, a):
+    width = int(mods[-1][1:])
+    return np.array([int(f"{int(v):0{width}b}"[::-1], 2) for v in seen(a, f"u{width}")], np.uint64)
+
+
 def _convert(mods, *operands):
     *how, target, source = mods
     if target.endswith("x2"):
@@ -304,7 +309,7 @@ OPERATIONS = {
     "and": _bitwise(np.bitwise_and), "or": _bitwise(np.bitwise_or), "xor": _bitwise(np.bitwise_xor),
     "not": _bitwise(np.bitwise_not),
     "shl": _shift_left, "shr": _shift_right, "shf": _funnel, "prmt": _permuted,
-    "bfe": _extracted, "bfi": _inserted, "clz": _leading, "popc": _ones, "cvt": _convert,
+    "bfe": _extracted, "bfi": _inserted, "clz": _leading, "popc": _ones, "brev": _reversed, "cvt": _convert,
     "ex2": _near(np.exp2), "lg2": _near(np.log2), "rcp": _near(lambda a: 1 / a),
     "sqrt": _near(np.sqrt), "rsqrt": _near(lambda a: 1 / np.sqrt(a)), "sin": _near(np.sin),
     "cos": _near(np.cos), "tanh": _near(np.tanh),

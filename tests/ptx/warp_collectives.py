@@ -83,8 +83,7 @@ class Together:
     def load(self, op, mask, _place):
         m, (target, source) = self.machine, self._without_policy(op, mask)
         if op.mods[0] == "param":
-            value = m.arguments[source.strip("[]")]
-            m.write(target, np.full(m.threads, value, np.uint64), mask)
+            m.write(target, self._parameters(source.strip("[]")), mask)
             return
         names, size = names_of(target), int(op.mods[-1][1:]) // 8
         where = self._space(op)
@@ -100,6 +99,14 @@ class Together:
             bits = np.zeros(m.threads, np.uint64)
             bits[mask] = part.astype(np.uint64)
             m.write(name, bits, mask)
+
+    def _parameters(self, place):
+        """Of each thread the parameter that it loads: by name, or by an address, which threads may have selected."""
+        m = self.machine
+        if place in m.arguments:
+            return np.full(m.threads, m.arguments[place], np.uint64)
+        by_address = {parameter_address(m, name): value for name, value in m.arguments.items()}
+        return np.array([by_address.get(int(at), 0) for at in m.read(place)], np.uint64)
 
     def _without_policy(self, op, mask):
         """The operands of an access but for its policy, which has to be one that `createpolicy` made."""

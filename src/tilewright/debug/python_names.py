@@ -29,20 +29,14 @@ class _Constant:
             return self
         semantics = active_semantics.get()
         if semantics is None or name.startswith("_") or isinstance(self, str):
-            raise AttributeError(f"'{type(self).__mro__[-2].__name__}' has no attribute '{name}'")
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
         return getattr(semantics.to_tensor(self), name)
 
 
-class _Int(_Constant, int):
-    pass
-
-
-class _Float(_Constant, float):
-    pass
-
-
-class _Text(_Constant, str):
-    pass
+#: subclasses have the names of Python's types, which its error texts show
+_RICH: dict[type, Any] = {
+    plain: type(plain.__name__, (_Constant, plain), {}) for plain in (int, float, str)
+}
 
 
 def constant(value: Any) -> Any:
@@ -51,9 +45,9 @@ def constant(value: Any) -> Any:
     Bools and None stay as they are, so that `is` works.
     """
     value = unwrap_constexpr(value)
-    for plain, rich in ((int, _Int), (float, _Float), (str, _Text)):
-        if type(value) is plain:
-            return rich(value)
+    rich = _RICH.get(type(value))
+    if rich is not None:
+        return rich(value)
     if type(value) is tuple:
         return tuple(map(constant, value))
     return value

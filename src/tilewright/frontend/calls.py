@@ -106,8 +106,10 @@ class KernelBuilder(Statements):
         name = getattr(function, "__name__", repr(function))
         if vars(builtins).get(name) is function and name not in _PURE_BUILTINS:
             raise UnsupportedSyntax(f"kernels cannot call Python's {name}()")
-        is_container = isinstance(function, type) and issubclass(function, (tuple, types.range))
-        if not is_container and (has_tensor(args) or has_tensor(list(keywords.values()))):
+        if isinstance(function, type) and issubclass(function, types.range):
+            return self._language_call(function, f"tl.{name}", args, keywords)
+        is_tuple = isinstance(function, type) and issubclass(function, tuple)
+        if not is_tuple and (has_tensor(args) or has_tensor(list(keywords.values()))):
             twin = self._language_twin(function)
             if twin is not None:
                 return self.call(twin, args, keywords, self.frame.node)

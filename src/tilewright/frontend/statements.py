@@ -132,6 +132,12 @@ class Statements(Expressions):
         self.frame.node = target
         if isinstance(target, ast.Subscript):
             value = self.visit(target.value)
+            if is_tensor(value) and value.dtype.is_ptr():
+                place = f"{ast.unparse(target.value)} + {ast.unparse(target.slice)}"
+                raise UnsupportedSyntax(
+                    f"memory is not written through an index of a pointer ({describe(value)})",
+                    help=f"write it with tl.store({place}, value)",
+                )
             if is_tensor(value):
                 raise UnsupportedSyntax(
                     f"elements of a tile ({describe(value)}) cannot be assigned; tiles are values",

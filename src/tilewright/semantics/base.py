@@ -245,7 +245,8 @@ class SemanticsBase:
         number = self.known_int(axis, f"{what}: axis")
         if not -rank <= number < rank:
             raise KernelTypeError(
-                f"{what}: invalid axis {number}, out of range for a value with {rank} dimensions"
+                f"{what}: invalid axis {number}, out of range for a value with {rank} dimensions",
+                help=f"axes are {-rank} to {rank - 1}" if rank else "a scalar has no axes",
             )
         return number % rank
 
