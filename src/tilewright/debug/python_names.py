@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright import dtypes
 from tilewright.debug.stepping import breakpoint_function
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError, SourceLocation
@@ -15,7 +14,6 @@ from tilewright.language.builtin import active_semantics, unused_result_error
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.types import RANGE_HINTS
 from tilewright.semantics.core import PYTHON_BUILTINS
-from tilewright.semantics.promotion import literal_type, promote_integers
 from tilewright.semantics.values import TensorValue
 
 
@@ -80,14 +78,7 @@ def _range(*bounds: Any, **hints: Any) -> Iterator[TensorValue]:
     for name in hints:
         if name not in RANGE_HINTS:
             raise KernelTypeError(f"range has no keyword {name!r}")
-    semantics = active_semantics.get()
-    kind: Any = dtypes.int32
-    for bound in map(unwrap_constexpr, bounds):
-        here = bound.dtype if _is_tensor(bound) else literal_type(bound)
-        if here.is_int() and not here.is_bool():
-            kind = promote_integers(kind, here)
-    for number in builtins.range(*(b.__index__() for b in bounds)):
-        yield semantics.constant(number, kind)
+    return active_semantics.get().counters(*bounds)
 
 
 def _isinstance(value: Any, kinds: Any) -> bool:

@@ -299,6 +299,10 @@ class KernelBuilder(Statements):
                     f"the {what} of tl.static_range is known only at run time ({describe(value)})",
                     help="use range(...), or make it a tl.constexpr",
                 )
+            if not isinstance(value, int):
+                raise KernelTypeError(
+                    f"the {what} of tl.static_range must be an integer, not {describe(value)}"
+                )
         return self.static_call(range, list(bounds), {}, "tl.static_range()")
 
 

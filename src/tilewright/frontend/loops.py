@@ -41,7 +41,7 @@ from tilewright.ir.text import name_value
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.promotion import literal_type
-from tilewright.semantics.values import TensorValue, describe, type_text
+from tilewright.semantics.values import TensorValue, counter_type, type_text
 
 _NUMBERS = (bool, int, float)
 
@@ -373,23 +373,10 @@ class Loops(Lanes):
     def _bounds(self, items: RangeValue) -> tuple[list[SSAValue], dtypes.dtype]:
         """Handles of start, stop and step in one integer type, and that type."""
         values = items.bounds
-        types = []
-        for value, what in zip(values, ("start", "stop", "step"), strict=True):
-            kind = value.type if isinstance(value, TensorValue) else None
-            if kind is None and isinstance(value, int):
-                kind = literal_type(int(value))
-            if kind is None or kind.is_block() or not kind.is_int():
-                raise KernelTypeError(
-                    f"the {what} of a range must be an integer scalar, not {describe(value)}",
-                    help="its trip count would differ by element: use `while`"
-                    if self.lane_shape
-                    else "",
-                )
-            types.append(kind)
+        by_element = "its trip count would differ by element: use `while`"
+        kind = counter_type(values, by_element if self.lane_shape else "")
         if not isinstance(items.step, TensorValue) and items.step == 0:
             raise KernelTypeError("the step of a range must not be zero")
-        wide = any(kind.primitive_bitwidth > 32 or kind == dtypes.uint32 for kind in types)
-        kind = dtypes.int64 if wide else dtypes.int32
         handles = []
         for value in values:
             if isinstance(value, TensorValue):

@@ -195,12 +195,13 @@ class range:
         self.parallel_iterations = unwrap_constexpr(parallel_iterations)
 
     def _numbers(self) -> builtins.range:
-        return builtins.range(self.start.__index__(), self.end.__index__(), self.step.__index__())
+        return builtins.range(self.start, self.end, self.step)
 
     def __iter__(self) -> Iterator[Any]:
         semantics = active_semantics.get()
-        for number in self._numbers():
-            yield number if semantics is None else semantics.to_tensor(number)
+        if semantics is None:
+            return iter(self._numbers())
+        return semantics.counters(self.start, self.end, self.step)
 
 
 class static_range(range):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright import dtypes as t
@@ -10,7 +10,7 @@ from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.builder import Builder
 from tilewright.semantics.promotion import fits_64_bits, literal_type
-from tilewright.semantics.values import TensorValue, describe, type_text
+from tilewright.semantics.values import TensorValue, counter_type, describe, type_text
 
 
 class SemanticsBase:
@@ -56,6 +56,12 @@ class SemanticsBase:
     def constant(self, value: Any, kind: t.dtype) -> TensorValue:
         """A scalar constant of a scalar type."""
         return TensorValue(self.builder.constant(value, kind), kind, self)
+
+    def counters(self, *bounds: Any) -> Iterator[TensorValue]:
+        """The counters of a range in the interpreter, of the type that they have in compiled code."""
+        kind = counter_type(bounds)
+        for number in range(*bounds):
+            yield self.constant(number, kind)
 
     def filled(self, value: Any, kind: Any) -> TensorValue:
         """A constant of a scalar or tile type (of numbers)."""

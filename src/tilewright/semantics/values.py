@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import dtypes
 from tilewright.errors import KernelNameError, KernelTypeError
+from tilewright.semantics.promotion import literal_type
 
 #: operators by how Python writes them: their meaning for operands known at compile time
 PYTHON_BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -75,6 +76,25 @@ def _reflected(symbol: str) -> Callable[[Any, Any], Any]:
 
 def _unary(symbol: str) -> Callable[[Any], Any]:
     return lambda self: self._semantics().unary(symbol, self)
+
+
+def counter_type(bounds: Sequence[Any], help: str = "") -> dtypes.dtype:
+    """The type of the counter of a range with these bounds: start, stop and step, or stop alone.
+
+    Raises `KernelTypeError` if one is not an integer scalar.
+    """
+    wide = False
+    names = ("start", "stop", "step") if len(bounds) > 1 else ("stop",)
+    for value, what in zip(map(dtypes.unwrap_constexpr, bounds), names, strict=False):
+        kind = value.type if isinstance(value, TensorValue) else None
+        if isinstance(value, int):
+            kind = literal_type(int(value))
+        if kind is None or kind.is_block() or not kind.is_int():
+            raise KernelTypeError(
+                f"the {what} of a range must be an integer scalar, not {describe(value)}", help=help
+            )
+        wide |= kind.primitive_bitwidth > 32 or kind == dtypes.uint32
+    return dtypes.int64 if wide else dtypes.int32
 
 
 class TensorValue:
