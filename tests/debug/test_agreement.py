@@ -255,3 +255,22 @@ def test_names_of_large_integers_hold_typed_scalars(mode):
     bits = x.view(np.uint32)
     np.testing.assert_array_equal(out.view(np.uint32), bits & 0x3FFFFFFF | 0x80000000)
     np.testing.assert_array_equal(hashed, bits * np.uint32(2654435771))
+
+
+@tw.jit
+def methods_of_numbers(o_ptr, n, N: tl.constexpr, BLOCK: tl.constexpr):
+    blocks = tl.cdiv(N, BLOCK)
+    wide = blocks.to(tl.int64) << 40
+    small = min(N, BLOCK)
+    tl.store(o_ptr, wide + (N + 1).to(tl.int64) + small.to(tl.int8))
+    tl.store(o_ptr + 1, (N > 3).to(tl.int64) + (-N).to(tl.int64) + abs(N - 40).to(tl.int64))
+    shift = 3
+    shift = shift.to(tl.int64)
+    tl.store(o_ptr + 2, shift << 33)
+    tl.store(o_ptr + 3, (N if n > 1 else BLOCK).to(tl.int64))
+
+
+def test_results_of_constants_have_the_methods_of_tensors(mode):
+    out = np.zeros(4, np.int64)
+    methods_of_numbers[(1,)](out, 5, N=33, BLOCK=16)
+    assert out.tolist() == [(3 << 40) + 34 + 16, 1 - 33 + 7, 3 << 33, 33]

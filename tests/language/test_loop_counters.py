@@ -50,3 +50,14 @@ def loop_to(out, stop, HOW: tl.constexpr):
 def test_a_bound_that_is_no_integer(engine, how):
     with pytest.raises(KernelTypeError, match="the stop of a range must be an integer scalar"):
         run(engine, loop_to, (1,), np.zeros(8, np.float32), 2, HOW=how)
+
+
+@tw.jit
+def steps_of(out, step):
+    for i in range(0, 8, step):
+        tl.store(out + i, 1.0)
+
+
+def test_a_step_of_zero_is_found_by_the_interpreter():
+    with pytest.raises(KernelTypeError, match="the step of a range must not be zero"):
+        run("eager", steps_of, (1,), np.zeros(8, np.float32), 0)

@@ -1,5 +1,6 @@
 """The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
-and `assert` of tiles, `shape == [8, 16]`, and `range` in comprehensions, whose items are constants.
+and `assert` of tiles, `shape == [8, 16]`, `range` in comprehensions, whose items are constants, and
+methods, since results of arithmetic with constants are Python's numbers: `tl.cdiv(N, B).to(tl.int64)`.
 Numbers become scalars where they do in compiled code: those that a runtime loop carries, those that names
 have after an `if` with a runtime condition, and results of functions and `a if c else b` that such a
 condition decides.
@@ -35,11 +36,12 @@ from tilewright.semantics.values import PYTHON_BINARY, SYMBOLS, TensorValue
 
 (
     _AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED, _JOINED, _EXIT, _RESULT, _CHOOSE, _ASSIGNED,
+    _METHOD,
 ) = (
     f"__tilewright_{name}__"
     for name in (
         "and", "or", "not", "compare", "equal", "assert", "items", "carried", "joined", "exit",
-        "result", "choose", "assigned",
+        "result", "choose", "assigned", "method",
     )
 )  # fmt: skip
 _EXITS = "__tilewright_exits__"
@@ -59,7 +61,8 @@ def _kernel_code(function: KernelFunction, code: CodeType, replaced_file: str) -
         return code
     check_unused_results(function)
     analysis = analysis_of(function)
-    rewriter = _Rewriter(_carried_names(tree, analysis), joined_names(tree, analysis))
+    carried, joined = _carried_names(tree, analysis), joined_names(tree, analysis)
+    rewriter = _Rewriter(carried, joined, {*code.co_varnames, *code.co_cellvars})
     tree = rewriter.function(copy.deepcopy(tree))
     if not rewriter.changed and not replaced_file:
         return code
@@ -151,10 +154,19 @@ def _may_be_integer(value: ast.expr) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """`carried` gives the names whose numbers become scalars around a loop, `joined` those after an `if`."""
+    """`carried` gives the names whose numbers become scalars around a loop, `joined` those after an `if`.
 
-    def __init__(self, carried: dict[_Place, list[str]], joined: dict[_Place, list[str]]) -> None:
+    `variables`: the function's own names; others are modules, kernels and constants.
+    """
+
+    def __init__(
+        self,
+        carried: dict[_Place, list[str]],
+        joined: dict[_Place, list[str]],
+        variables: set[str],
+    ) -> None:
         self.changed = False
+        self._variables = variables
         self._carried = carried
         self._joined = joined
         self._joins_results = False
@@ -231,6 +243,20 @@ class _Rewriter(ast.NodeTransformer):
         node.test = _located(ast.NamedExpr(ast.Name(flag, ast.Store()), node.test), node.test)
         after = self._scalars(_JOINED, names, node, ast.Name(flag, ast.Load()))
         return [node, *(as_join(s) for s in after)]
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        method = node.func
+        if isinstance(method, ast.Attribute) and self._may_be_number(method.value):
+            name = ast.copy_location(ast.Constant(method.attr), method)
+            node.func = self._call(_METHOD, [method.value, name], method)
+        return node
+
+    def _may_be_number(self, value: ast.expr) -> bool:
+        """Whether an expression that has a method may be a Python number: a variable, or a result."""
+        if isinstance(value, ast.Name):
+            return value.id in self._variables
+        return isinstance(value, ast.BinOp | ast.UnaryOp | ast.Call | ast.Compare)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
@@ -399,6 +425,14 @@ def _choose(
     return value if same or isinstance(other, TensorValue) else _carried(value)
 
 
+def _method(value: Any, name: str) -> Any:
+    """The method `name` of a value; numbers have those of tensors, too, as in compiled code."""
+    plain = unwrap_constexpr(value)
+    if isinstance(plain, bool | int | float) and not hasattr(type(plain), name):
+        return getattr(active_semantics.get().to_tensor(plain), name)
+    return getattr(value, name)
+
+
 def _assigned(value: Any) -> Any:
     """The value of a name: large integers are typed scalars, as in compiled code."""
     semantics = active_semantics.get()
@@ -420,4 +454,5 @@ HELPERS = {
     _RESULT: _result,
     _CHOOSE: _choose,
     _ASSIGNED: _assigned,
+    _METHOD: _method,
 }

@@ -60,6 +60,8 @@ class SemanticsBase:
     def counters(self, *bounds: Any) -> Iterator[TensorValue]:
         """The counters of a range in the interpreter, of the type that they have in compiled code."""
         kind = counter_type(bounds)
+        if len(bounds) == 3 and int(bounds[2]) == 0:
+            raise KernelTypeError("the step of a range must not be zero")
         for number in range(*bounds):
             yield self.constant(number, kind)
 
