@@ -454,3 +454,17 @@ def assignment_through_a_pointer(x_ptr):
 @jit
 def reduction_along_a_dimension_too_many(x_ptr):
     tl.store(x_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 16)), axis=1))
+
+
+@jit
+def else_of_a_loop(x_ptr, n):
+    for i in range(n):
+        if tl.load(x_ptr + i) > 0:
+            break
+    else:
+        tl.store(x_ptr, 1.0)
+
+
+@jit
+def attribute_that_types_lack(x_ptr):
+    tl.store(x_ptr, x_ptr.dtype.bits)

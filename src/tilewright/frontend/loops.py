@@ -117,7 +117,10 @@ class Loops(Lanes):
 
     def _visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         if node.orelse:
-            raise UnsupportedSyntax("a loop cannot have an `else` part")
+            raise UnsupportedSyntax(
+                "a loop cannot have an `else` part",
+                help="set a flag in front of the loop, clear it before `break`, and test it behind",
+            )
         items = self.loop_items(node.iter)
         if isinstance(items, RangeValue):
             self._range_loop(node, items, rest)

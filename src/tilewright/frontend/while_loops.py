@@ -25,7 +25,10 @@ class WhileLoops(Loops):
 
     def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
         if node.orelse:
-            raise UnsupportedSyntax("a loop cannot have an `else` part")
+            raise UnsupportedSyntax(
+                "a loop cannot have an `else` part",
+                help="set a flag in front of the loop, clear it before `break`, and test it behind",
+            )
         if self.lane_shape:
             if has_break(node.body):
                 self.reject_exit()

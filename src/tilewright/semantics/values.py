@@ -55,6 +55,8 @@ def describe(value: Any) -> str:
         return f"the constant {value!r}"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} ({', '.join(describe(item) for item in value)})"
+    if isinstance(value, dtypes.dtype | dtypes.pointer_type | dtypes.block_type):
+        return f"the type {type_text(value)}"
     return f"{value!r} (a {type(value).__name__})"
 
 
