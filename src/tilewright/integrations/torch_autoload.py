@@ -11,6 +11,6 @@ def autoload() -> None:
     wanted = os.environ.get("TILEWRIGHT_INDUCTOR", "")
     if wanted.lower() in ("", "0", "false", "off", "no"):
         return
-    from tilewright.integrations.inductor import autoloaded
+    from tilewright.integrations.inductor import state
 
-    autoloaded.install(wanted)
+    state.install_asked(wanted)

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tilewright.integrations.inductor import exclusive_atomics, features, wide_indices
+from tilewright.integrations.inductor import corrections, features
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_atomic_additions_are_exclusive_on_the_cpu(lowered_on, monkeypatch):
     def store(self, pointer):
         self.append(f"tl.atomic_add({pointer}, sem='relaxed')")
 
-    written, chosen = [], exclusive_atomics._exclusive(None, store)
+    written, chosen = [], corrections._exclusive(None, store)
     for device in ("cpu", "cuda"):
         graph = SimpleNamespace(
             get_current_device_or_throw=lambda d=device: SimpleNamespace(type=d)
@@ -129,6 +129,6 @@ def test_constant_indices_have_a_type_that_holds_them(number, written):
         assert copy_shape == "shape"
         return SimpleNamespace(index_str=f"tl.full([XBLOCK], {index}, tl.int32)")
 
-    corrected = wide_indices._with_wide_constants(None, indexing)
+    corrected = corrections._with_wide_constants(None, indexing)
     found = corrected(None, sympy.Integer(number), copy_shape="shape")
     assert found.index_str == f"tl.full([XBLOCK], {number}, tl.{written})"

@@ -44,15 +44,13 @@ _SCALARS = {
 }  # fmt: skip
 
 
-class Stages(Mapping[str, Any]):
-    """`asm` of a kernel for a CPU, with "so" and "launcher.so", which are made when they are asked for."""
+class _Stages(Mapping[str, Any]):
+    """`asm` of a kernel."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
 
     def __getitem__(self, stage: str) -> Any:
-        if stage in _OBJECTS:
-            return shared_objects(self._kernel)[_OBJECTS.index(stage)]
         return self._kernel.loaded.asm[stage]
 
     def __iter__(self) -> Iterator[str]:
@@ -60,28 +58,28 @@ class Stages(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._kernel.loaded.asm)
+
+
+class CpuStages(_Stages):
+    """`asm` of a kernel for a CPU, with "so" and "launcher.so", which are made when they are asked for."""
+
+    def __getitem__(self, stage: str) -> Any:
+        if stage in _OBJECTS:
+            return shared_objects(self._kernel)[_OBJECTS.index(stage)]
+        return super().__getitem__(stage)
 
 
 #: passes that make tensor maps and clusters
 _NEED_A_LAUNCHER = "distribute-rows-over-cluster,lower-stores-to-tma,pipeline-loads{tma=false},schedule-loops,specialize-warps"
 
 
-class GpuStages(Mapping[str, Any]):
+class GpuStages(_Stages):
     """`asm` of a kernel for a GPU. Raises IntegrationError for "cubin", which C++ wrappers ask for, if they cannot launch it."""
-
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
 
     def __getitem__(self, stage: str) -> Any:
         if stage == "cubin":
             self._check()
-        return self._kernel.loaded.asm[stage]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kernel.loaded.asm)
-
-    def __len__(self) -> int:
-        return len(self._kernel.loaded.asm)
+        return super().__getitem__(stage)
 
     def __contains__(self, stage: object) -> bool:
         return stage in self._kernel.loaded.asm

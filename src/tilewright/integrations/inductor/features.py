@@ -4,7 +4,7 @@ Its sorting kernel is a network over whole rows, made for registers shared by a 
 seconds to compile and is slower than torch's own `sort`, which Inductor calls where a back end cannot sort.
 
 Additions to elements given by indices (`index_put` with accumulation, `index_add`, `scatter_add`, gradients of embeddings)
-are Inductor's atomic additions, in kernels that run on one thread without locked instructions (`exclusive_atomics.py`),
+are Inductor's atomic additions, in kernels that run on one thread without locked instructions (`corrections.py`),
 whatever the number of threads: torch's own operators, which the C++ back end calls where several threads add, are serial too.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.integrations.inductor.replacements import Replacement
+from tilewright.integrations.inductor.replacements import Replacement, config, graph, is_for_cpu
 
 _TRITON = "torch._inductor.codegen.triton"
 _CHOICES = "torch._inductor.choices"
@@ -42,9 +42,8 @@ def _without_cooperation(_: Any, original: Callable[..., bool]) -> Any:
     """
 
     def use(first: Any, *sizes: Any) -> bool:
-        graph = sys.modules["torch._inductor.virtualized"].V.graph
-        device = first if hasattr(first, "type") else graph.get_current_device_or_throw()
-        return device.type != "cpu" and original(first, *sizes)
+        on_cpu = first.type == "cpu" if hasattr(first, "type") else is_for_cpu(graph())
+        return not on_cpu and original(first, *sizes)
 
     return staticmethod(use)
 
@@ -96,16 +95,11 @@ def _with_cpp_kernels(module: Any, original: Callable[..., dict[str, object]]) -
     return wrapper_config
 
 
-def _generates_triton() -> bool:
-    return sys.modules["torch._inductor.config"].cpu_backend == "triton"
-
-
 def _lowers_for_cpu() -> bool:
     """Whether the operation that is lowered now becomes a Triton kernel for the CPU."""
-    if not _generates_triton():
+    if config().cpu_backend != "triton":
         return False
-    graph = sys.modules["torch._inductor.virtualized"].V.graph
-    value = getattr(getattr(graph, "current_node", None), "meta", {}).get("val")
+    value = getattr(getattr(graph(), "current_node", None), "meta", {}).get("val")
     return getattr(getattr(value, "device", None), "type", None) == "cpu"
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.integrations.inductor.replacements import Replacement, copied
+from tilewright.integrations.inductor.replacements import Replacement, config, copied, graph
 
 _FRONT_END = "torch.nn.attention.flex_attention"
 _LOWERING = "torch._inductor.kernel.flex.flex_attention"
@@ -53,8 +53,7 @@ def uninstall() -> None:
 
 def is_wanted() -> bool:
     """Whether kernels for the CPU in the function that Dynamo traces now are tilewright's."""
-    config = sys.modules.get("torch._inductor.config")
-    if config is not None and config.cpu_backend == "triton":
+    if "torch._inductor.config" in sys.modules and config().cpu_backend == "triton":
         return True
     convert = sys.modules.get("torch._dynamo.symbolic_convert")
     if convert is None:
@@ -111,7 +110,7 @@ class Problem:
 
 def current_problem() -> Problem:
     """The problem of the graph's operation that is being lowered."""
-    node = sys.modules["torch._inductor.virtualized"].V.graph.current_node
+    node = graph().current_node
     query, key = node.args[:2]
     *_, mask_queries, mask_keys, _ = next(a for a in node.args if isinstance(a, (tuple, list)))
     _, heads, queries, _ = query.meta["val"].shape
@@ -130,7 +129,7 @@ def _templates(module: Any, cpp: Callable[..., Any]) -> Any:
     """The CPU lowering: the generic one without its CPU branch, unless C++ is selected."""
 
     def lower(*args: Any) -> Any:
-        if sys.modules["torch._inductor.config"].cpu_backend != "triton":
+        if config().cpu_backend != "triton":
             return cpp(*args)
         decoding = sys.modules[_DECODING]
         decode = copied(decoding.create_flex_decoding_kernel, get_split_k=_splits)
@@ -212,27 +211,23 @@ def _fit(block: int, length: int, mask_block: int) -> int:
     return min(block, mask_block & -mask_block)
 
 
-def _forward(module: Any, _: Any) -> Any:
-    def configurations(self: Any, head_dim: int, dtype: Any) -> list[Any]:
-        blocks = forward_blocks(current_problem(), head_dim, dtype.itemsize < 4)
-        return [module.FlexConfig(*blocks, num_stages=1, num_warps=1)]
+def _configured(kind: str, blocks: Callable[[int, Any], Sequence[int]]) -> Any:
+    """A function that lists one configuration, of torch's class `kind`; `blocks`: of a head's extent and data type."""
 
-    return configurations
+    def make(module: Any, _: Any) -> Any:
+        def configurations(self: Any, head_dim: int, dtype: Any) -> list[Any]:
+            return [getattr(module, kind)(*blocks(head_dim, dtype), num_stages=1, num_warps=1)]
 
+        return configurations
 
-def _backward(module: Any, _: Any) -> Any:
-    def configurations(self: Any, head_dim: int, dtype: Any) -> list[Any]:
-        blocks = backward_blocks(current_problem(), head_dim)
-        return [module.FlexBwDConfig(*blocks, num_stages=1, num_warps=1)]
-
-    return configurations
+    return make
 
 
-def _decode(module: Any, _: Any) -> Any:
-    def configurations(self: Any, head_dim: int, dtype: Any) -> list[Any]:
-        return [module.FlexDecodeConfig(64, num_stages=1, num_warps=1)]
-
-    return configurations
+_forward = _configured(
+    "FlexConfig", lambda dim, dtype: forward_blocks(current_problem(), dim, dtype.itemsize < 4)
+)
+_backward = _configured("FlexBwDConfig", lambda dim, _: backward_blocks(current_problem(), dim))
+_decode = _configured("FlexDecodeConfig", lambda *_: (64,))
 
 
 _CHECKS = (

@@ -111,7 +111,7 @@ class CompiledKernel:
         """Texts by stage; "cubin", "so" and "launcher.so" give bytes."""
         from tilewright.integrations.inductor import aoti
 
-        return aoti.GpuStages(self) if self.machine.is_gpu else aoti.Stages(self)
+        return aoti.GpuStages(self) if self.machine.is_gpu else aoti.CpuStages(self)
 
     @property
     def n_regs(self) -> int:

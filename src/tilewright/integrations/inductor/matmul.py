@@ -8,11 +8,16 @@ sizes from the extents instead of a list for GPUs, and the generated matmul (`ti
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tilewright.integrations.inductor.replacements import LoweringReplacement, Replacement, copied
+from tilewright.integrations.inductor.replacements import (
+    LoweringReplacement,
+    Replacement,
+    config,
+    copied,
+    graph,
+)
 
 _UTILS = "torch._inductor.utils"
 _INTERFACES = "torch._dynamo.device_interface"
@@ -28,14 +33,11 @@ _MOST_ROWS = 128
 _TILES = ((256, 256), (128, 256), (256, 64), (128, 64))
 
 
-def _config() -> Any:
-    return sys.modules["torch._inductor.config"]
-
-
 def _is_tuned() -> bool:
     """Whether kernels for the CPU are ours and matmuls are chosen by measurement."""
-    config = _config()
-    return config.cpu_backend == "triton" and (config.max_autotune or config.max_autotune_gemm)
+    return config().cpu_backend == "triton" and (
+        config().max_autotune or config().max_autotune_gemm
+    )
 
 
 # ---- candidates --------------------------------------------------------------------------------------
@@ -43,7 +45,7 @@ def _is_tuned() -> bool:
 
 def _without_cpp(_: Any, original: Callable[[str], bool]) -> Any:
     def is_used(backend: str) -> bool:
-        if backend.upper() == "CPP" and _config().cpu_backend == "triton":
+        if backend.upper() == "CPP" and config().cpu_backend == "triton":
             return False
         return original(backend)
 
@@ -74,12 +76,11 @@ def _with_generated(module: Any, original: Callable[..., Any]) -> Any:
     def select(
         name: str, choices: list[Any], nodes: Sequence[Any], layout: Any, **more: Any
     ) -> Any:
-        graph = sys.modules["torch._inductor.virtualized"].V.graph
         if (
             name in ("mm", "bmm")
             and choices
             and _takes_generated(layout)
-            and not graph.cpp_wrapper
+            and not graph().cpp_wrapper
             and len({layout.dtype, *(node.get_dtype() for node in nodes)}) == 1
         ):
             choices = [*choices, _choice[-1].bind(nodes, layout)]
@@ -97,11 +98,11 @@ def _takes_generated(layout: Any) -> bool:
         return _is_tuned()
     from tilewright.integrations.inductor import state
 
-    config = _config()
+    settings = config()
     narrow = str(layout.dtype) in ("torch.float16", "torch.bfloat16")
-    tuned = config.max_autotune or config.max_autotune_gemm
+    tuned = settings.max_autotune or settings.max_autotune_gemm
     ours = layout.device.type in state.devices()
-    return bool(ours and narrow and tuned and not config.triton.cudagraphs)
+    return bool(ours and narrow and tuned and not settings.triton.cudagraphs)
 
 
 # ---- convolutions ------------------------------------------------------------------------------------
@@ -146,13 +147,14 @@ def _few_tiles(_: Any, original: Callable[..., Any]) -> Any:
     """`preprocess_mm_configs(self, m, n, k, configs, …)`: our tiles instead of all that are listed."""
 
     def preprocess(self: Any, m: Any, n: Any, k: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        config = _config()
-        if config.cpu_backend != "triton" or config.max_autotune_gemm_search_space == "EXHAUSTIVE":
+        settings = config()
+        every = settings.max_autotune_gemm_search_space == "EXHAUSTIVE"
+        if settings.cpu_backend != "triton" or every:
             yield from original(self, m, n, k, *args, **kwargs)
             return
         import torch
 
-        sizes = sys.modules["torch._inductor.virtualized"].V.graph.sizevars
+        sizes = graph().sizevars
         hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint
         order = {} if kwargs.get("op_name") == "conv" else {"GROUP_M": 8}
         extents = int(hint(m)), int(hint(n)), int(hint(k))

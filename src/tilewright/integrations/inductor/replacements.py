@@ -13,6 +13,21 @@ from tilewright.integrations import after_import
 _ABSENT: Any = object()
 
 
+def config() -> Any:
+    """Inductor's settings, which have been imported."""
+    return sys.modules["torch._inductor.config"]
+
+
+def graph() -> Any:
+    """The graph that Inductor lowers or generates code for."""
+    return sys.modules["torch._inductor.virtualized"].V.graph
+
+
+def is_for_cpu(lowered: Any) -> bool:
+    """Whether the kernel that a graph generates now is for the CPU."""
+    return lowered.get_current_device_or_throw().type == "cpu"
+
+
 @dataclass
 class Replacement:
     """One attribute of a module of torch, or of a class in it.

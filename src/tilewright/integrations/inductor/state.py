@@ -6,27 +6,23 @@ import importlib.metadata
 import importlib.util
 import sys
 import threading
+import warnings
 
 from tilewright import config
 from tilewright.errors import IntegrationError
 from tilewright.integrations import triton
 from tilewright.integrations.inductor import (
     choices,
-    complex_copies,
-    exclusive_atomics,
+    corrections,
     features,
     flex,
-    masks,
     matmul,
     names,
     settings,
-    shifts,
-    single_elements,
     tiling,
     torch_caches,
     user_kernels,
     user_sources,
-    wide_indices,
     workers,
 )
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
@@ -38,9 +34,7 @@ _VARIABLE = "TILEWRIGHT_INDUCTOR"
 NAMES_ONLY = "names"
 
 _CHANGING = (
-    choices, complex_copies, exclusive_atomics, features, masks, matmul, shifts, single_elements, tiling, user_kernels,
-    user_sources,
-    wide_indices, workers,
+    choices, corrections, features, matmul, tiling, user_kernels, user_sources, workers,
 )  # fmt: skip
 _REPLACEMENTS = tuple(each for module in _CHANGING for each in module.REPLACEMENTS)
 _lock = threading.RLock()
@@ -54,6 +48,19 @@ _own_drop_in = False
 def devices() -> frozenset[str]:
     """ "cpu", "cuda": whose kernels are ours."""
     return _devices
+
+
+def install_asked(asked: str) -> None:
+    """Install as TILEWRIGHT_INDUCTOR says: "1" or "all", "cpu", "cuda". `import torch` works in any case: failures are
+    warnings."""
+    device = asked.lower()
+    try:
+        if device == NAMES_ONLY:
+            serve()
+        else:
+            install(device if device in ("cpu", "cuda") else "all")
+    except IntegrationError as error:
+        warnings.warn(f"{_VARIABLE}={asked}: {error}", RuntimeWarning, stacklevel=2)
 
 
 def install(device: str) -> None:

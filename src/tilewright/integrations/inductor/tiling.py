@@ -8,11 +8,10 @@ dimension and 140 us with two (AVX-512, one thread).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.integrations.inductor.replacements import Replacement
+from tilewright.integrations.inductor.replacements import Replacement, config, graph
 
 _SCHEDULING = "torch._inductor.codegen.simd"
 _PATTERNS = "torch._inductor.codegen.block_analysis"
@@ -39,8 +38,7 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
             e != numel * reduction_numel and _is_worth_a_loop(e) for e in parts(module, nodes)
         ):
             return found
-        config = sys.modules["torch._inductor.config"]
-        with config.patch({"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}):
+        with config().patch({"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}):
             tiled = plain(cls, node_schedule, numel, reduction_numel, *rest, **more)
         return tiled if is_better(found[0], tiled[0]) else found
 
@@ -48,7 +46,7 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
 
 
 def _are_for_cpu(nodes: list[Any]) -> bool:
-    if sys.modules["torch._inductor.config"].cpu_backend != "triton":
+    if config().cpu_backend != "triton":
         return False
     return all(getattr(node.get_device(), "type", None) == "cpu" for node in nodes)
 
@@ -116,10 +114,9 @@ def _matched_once(_: Any, original: Any) -> Any:
     two seconds of the compilation of a bicubic interpolation.
     """
     match: Callable[..., Any] = original.__func__
-    virtualized = sys.modules["torch._inductor.virtualized"]
 
     def match_mod_div_block_expr(cls: Any, *given: Any) -> Any:
-        known = vars(virtualized.V.graph.sizevars).setdefault("_tilewright_matches", {})
+        known = vars(graph().sizevars).setdefault("_tilewright_matches", {})
         if given not in known:
             known[given] = match(cls, *given)
         return known[given]
