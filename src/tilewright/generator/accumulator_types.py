@@ -19,6 +19,7 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError
 from tilewright.generator.contraction import accumulators
 from tilewright.generator.description import Access, Argument
+from tilewright.ir.types import SHORT_NAMES
 
 PRODUCTS = (arith.MulfOp, arith.MuliOp)
 ADDITIONS = (arith.AddfOp, arith.AddiOp)
@@ -140,11 +141,7 @@ def check_accumulator_type(
 CONVERSIONS = (
     arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
 )  # fmt: skip
-_BY_NAME = {
-    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv",
-    "f8E5M2": "fp8e5", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
-    "si8": "i8", "ui8": "u8", "si32": "i32",
-}  # fmt: skip
+_BY_NAME = {**SHORT_NAMES, "si8": "i8", "ui8": "u8", "si32": "i32"}
 
 
 def language_type(kind: Attribute, place: Any = None) -> dtypes.dtype:

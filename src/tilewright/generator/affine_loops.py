@@ -30,11 +30,6 @@ from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
 
 
-def has_loops(function: FuncOp) -> bool:
-    """Whether a function is for this module."""
-    return any(isinstance(op, affine.ForOp) for op in function.body.block.ops)
-
-
 def raise_loops(function: FuncOp, typed: bool = True) -> LoopNest:
     """Replace the loops of a function by a `linalg.generic`, whose dimensions are the loops from the outside in.
 

@@ -15,6 +15,7 @@ from tilewright.generator import model, tuning
 from tilewright.generator.config import MatmulConfig, Panels
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
 from tilewright.generator.hardware_rates import LINE
+from tilewright.ir.types import SHORT_NAMES
 from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 from tilewright.targets import TargetInfo
 from tilewright.targets.instructions import WGMMA
@@ -177,12 +178,10 @@ def _packable(contraction: Contraction) -> bool:
 
 def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -> Panels | None:
     """Packing of operands for a CPU micro-kernel; None if it converts them, too."""
-    names = [
-        _IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.accumulator_type)
-    ]
-    if None in names:
+    kinds = contraction.a.dtype.short_name, contraction.accumulator_type.short_name
+    if not all(kind in _IR_NAMES for kind in kinds):
         return None
-    element, accumulator = (str(name) for name in names)
+    element, accumulator = (_IR_NAMES[kind] for kind in kinds)
     plan = plan_dot(
         tiling.block_m, tiling.block_n, tiling.block_k, element, element, accumulator, target
     )
@@ -190,16 +189,11 @@ def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -
         return None
     if tiling.block_n % plan.micro.columns:
         return None
-    packed = "" if plan.a_type == element else _NAMES[plan.a_type]
+    packed = "" if plan.a_type == element else SHORT_NAMES[plan.a_type]
     return Panels(plan.micro.columns, GROUP[plan.kind], packed)
 
 
-#: short names of types and their names in IR
-_IR_NAMES = {
-    "fp64": "f64", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "fp8e4nv": "f8E4M3FN",
-    "fp8e5": "f8E5M2", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
-}  # fmt: skip
-_NAMES = {ir: short for short, ir in _IR_NAMES.items()}
+_IR_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 
 
 def configuration(tiling: model.Tiling) -> MatmulConfig:
@@ -237,7 +231,7 @@ def _vector(
     if not target.is_gpu:
         along = matrix.order == along_rows
         return _streamed(matrix, extent, k, along, n == 1, target)
-    if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
+    if matrix.order in (along_rows, GENERAL):
         joined = 1
         deep = min(_power(k), 2048 // size)
         across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))

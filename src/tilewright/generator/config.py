@@ -102,16 +102,7 @@ class MatmulConfig:
     prepack: Panels | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "block_m",
-            "block_n",
-            "block_k",
-            "group_m",
-            "num_warps",
-            "num_stages",
-            "split_k",
-            "rows_per_load",
-        ):
+        for name in ("block_m", "block_n", "block_k", *_NUMBERS.values()):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise LaunchError(f"MatmulConfig: {name} must be a positive integer, not {value!r}")
@@ -173,12 +164,11 @@ class MatmulConfig:
         k split_k, j rows_per_load, `persistent`, `multicast` (of B; `multicast-a`), `no-tma`, `no-rs` (without
         `wgmma_rs`), `swap`, the form, and `Panels.text`. `from_text` reads it.
         """
-        parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
-        parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
-        if self.split_k > 1:
-            parts.append(f"k{self.split_k}")
-        if self.rows_per_load > 1:
-            parts.append(f"j{self.rows_per_load}")
+        parts = [f"{self.block_m}x{self.block_n}x{self.block_k}"]
+        for letter, name in _NUMBERS.items():
+            number = getattr(self, name)
+            if number > 1 or letter in "gws":
+                parts.append(f"{letter}{number}")
         if self.persistent:
             parts.append("persistent")
         if self.tma_multicast:

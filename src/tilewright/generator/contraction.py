@@ -118,11 +118,6 @@ class Step:
         if (self.kind == "function") != (self.function is not None):
             raise KernelTypeError(f"epilogue '{self.kind}' with function {self.function!r}")
 
-    @property
-    def has_number(self) -> bool:
-        """Whether the program has an argument for this step's number."""
-        return self.kind in WITH_NUMBER
-
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
@@ -155,7 +150,7 @@ class Contraction:
 
     def __post_init__(self) -> None:
         if self.accumulator is None:
-            object.__setattr__(self, "accumulator", default_accumulator(self.a.dtype, self.b.dtype))
+            object.__setattr__(self, "accumulator", accumulators(self.a.dtype)[0])
         self._check_types()
         for what, item in self.matrices:
             if item.order not in ORDERS:
@@ -234,11 +229,6 @@ class Contraction:
         for extra in self.extras:
             total += sizes[extra.axes] * extra.dtype.itemsize * (batch if any(extra.batch) else 1)
         return total
-
-
-def default_accumulator(a: dtype, b: dtype) -> dtype:
-    """The default accumulator type of matmuls of these."""
-    return accumulators(a)[0]
 
 
 def accumulators(kind: dtype) -> tuple[dtype, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
+from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType, f32, f64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
@@ -17,14 +18,6 @@ from tilewright.ir.context import op_class
 from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
 from tilewright.language.builtin import active_semantics
-
-_INTEGER_PREDICATES = (
-    "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge",
-)  # fmt: skip
-_FLOAT_PREDICATES = (
-    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
-    "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,8 @@ def _lane_wise(op: Operation, operands: list[SSAValue], builder: Any, shape: Any
     properties = dict(op.properties)
     name = op.name
     if name in ("arith.cmpf", "arith.cmpi"):
-        names = _FLOAT_PREDICATES if name == "arith.cmpf" else _INTEGER_PREDICATES
+        floats = name == "arith.cmpf"
+        names = CMPF_COMPARISON_OPERATIONS if floats else CMPI_COMPARISON_OPERATIONS
         index: Any = properties["predicate"]
         properties = {"predicate": StringAttr(names[index.value.data])}
         name = name.replace("arith", "tile")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from xdsl.dialects.affine import ForOp
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
@@ -29,7 +30,7 @@ from tilewright.generator.accumulator_types import (
     plain,
     without_signs,
 )
-from tilewright.generator.affine_loops import has_loops, raise_loops, wrong_loops
+from tilewright.generator.affine_loops import raise_loops, wrong_loops
 from tilewright.generator.contraction import Part
 from tilewright.generator.description import (
     RESULT,
@@ -50,7 +51,7 @@ def recognize(function: FuncOp, typed: bool = True) -> Description:
 
     Without `typed` the function is loops whose element types are not theirs to say: any will do.
     """
-    loops = has_loops(function) or not typed
+    loops = not typed or any(isinstance(op, ForOp) for op in function.body.block.ops)
     return _Reader(function, raise_loops(function, typed) if loops else None).read()
 
 

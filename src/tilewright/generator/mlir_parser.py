@@ -6,6 +6,7 @@ import bisect
 import functools
 import linecache
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -37,14 +38,9 @@ _STANDARD = {
 class _Parser(Parser):
     """Gives every operation the place where its text starts, unless the text says `loc(…)`."""
 
-    def __init__(self, context: Any, text: str, name: str) -> None:
+    def __init__(self, context: Any, text: str, name: str, place: Callable[[int], Any]) -> None:
         super().__init__(context, text, name)
-        self._file = name
-        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
-
-    def place(self, position: int) -> SourceLocation:
-        line = bisect.bisect_right(self._starts, position)
-        return SourceLocation(self._file, line, position - self._starts[line - 1])
+        self._place = place
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
@@ -54,7 +50,7 @@ class _Parser(Parser):
         start = self._current_token.span.start
         op = super().parse_operation()
         if source_location(op.location) is None:
-            op.location = location_attribute(self.place(start))
+            op.location = location_attribute(self._place(start))
         return op
 
 
@@ -62,25 +58,26 @@ def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
     """The module that `text` holds. Raises CompilationError with line and column for bad text."""
     if name.startswith("<"):  # errors show lines of texts that are in no file, too
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+
+    def place(position: int) -> SourceLocation:
+        line = bisect.bisect_right(starts, position)
+        return SourceLocation(name, line, position - starts[line - 1])
+
     context = new_context()
     for dialect, attribute in _DIALECTS.items():
         module = f"xdsl.dialects.{dialect}"
         context.register_dialect(dialect, functools.partial(_dialect, module, attribute))
     context.register_dialect("linalg", linalg_dialect)
-    parser = None
     try:
-        parser = _Parser(context, text, name)
-        module_op = parser.parse_module()
+        module_op = _Parser(context, text, name, place).parse_module()
     except ParseError as error:
         message = str(error.msg).strip() or "this is not MLIR"
         start = error.span.start
         if (unknown := re.search(r"values used but not defined: \[(%\w+)", message)) is not None:
             used = re.search(re.escape(unknown[1]) + r"\b", text)
             start = start if used is None else used.start()
-        starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        line = bisect.bisect_right(starts, start)
-        column = start - starts[line - 1]
-        raise CompilationError(message, location=SourceLocation(name, line, column)) from None
+        raise CompilationError(message, location=place(start)) from None
     except VerifyException as error:
         raise CompilationError(f"the IR does not verify: {_first_line(error)}") from None
     for op in module_op.walk():

@@ -19,7 +19,7 @@ from tilewright import dtypes, frontend
 from tilewright.dtypes import constexpr, dtype
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import COLUMN, Contraction, Operand
+from tilewright.generator.contraction import COLUMN, WITH_NUMBER, Contraction, Operand
 from tilewright.generator.kernel import PARTIAL, TOTAL, matmul
 from tilewright.generator.packing import pack
 from tilewright.language.kernel_function import KernelFunction
@@ -73,9 +73,11 @@ class Program:
     @property
     def tile(self) -> tuple[int, int]:
         """Extents of the tile of the result that one program computes."""
-        if self.part == TOTAL:
-            return _total_tile(self.config)
-        return self.config.block_m, self.config.block_n
+        m, n = self.config.block_m, self.config.block_n
+        if self.part != TOTAL:
+            return m, n
+        # the aspect ratio of the matmul's
+        return (1, 128) if m == 1 else (128, 1) if n == 1 else _TOTAL_TILE
 
     @property
     def name(self) -> str:
@@ -111,7 +113,9 @@ class Program:
                 integers += [f"x{i}_b{axis}" for axis, varies in enumerate(extra.batch) if varies]
             numbers += ["alpha"] if c.has_alpha else []
             numbers += ["beta"] if c.addend is not None else []
-            numbers += [f"number{i}" for i, step in enumerate(c.epilogue) if step.has_number]
+            numbers += [
+                f"number{i}" for i, step in enumerate(c.epilogue) if step.kind in WITH_NUMBER
+            ]
         integers += [f"batch{i}" for i in range(c.batch_rank) if i > 0 or self._needs_batch]
         return (
             *pointers,
@@ -162,10 +166,10 @@ class Program:
         `batch`: matrices of the result; for a packing program those of its operand. `k` counts for it alone.
         """
         if self.part in PACKING:
-            extent, block = (
-                (m, self.config.block_m) if self.part == PACK_A else (n, self.config.block_n)
+            tiles = -(
+                -m // self.config.block_m if self.part == PACK_A else -n // self.config.block_n
             )
-            return (-(-extent // block) * -(-k // self.config.block_k) * batch,)
+            return (tiles * -(-k // self.config.block_k) * batch,)
         block_m, block_n = self.tile
         if self.multi_dim_grid:
             rows, columns, group = -(-m // block_m), -(-n // block_n), self.config.group_m
@@ -323,10 +327,3 @@ def programs(
     return tuple(
         Program(contraction, config, part, noalias_output, multi_dim_grid) for part in parts
     )
-
-
-def _total_tile(config: MatmulConfig) -> tuple[int, int]:
-    """The tile of the "total" program, with the aspect ratio of the matmul's."""
-    if config.block_m == 1 or config.block_n == 1:
-        return (1, 128) if config.block_m == 1 else (128, 1)
-    return _TOTAL_TILE

@@ -207,11 +207,11 @@ class _Nest:
         args = call.args
         if not 1 <= len(args) <= 3:
             raise self.wrong(call, "a loop must be over range(...) with one to three numbers")
-        lower, upper = (None, args[0]) if len(args) == 1 else args[:2]
+        lower, upper = (ast.Constant(0), args[0]) if len(args) == 1 else args[:2]
         step = self.constant(args[2]) if len(args) == 3 else 1
         if step is None or step < 1:
             raise self.wrong(args[2], "the step of a loop must be a positive constant")
-        low_map, low = (_constant_map(0), []) if lower is None else self.bound(lower)
+        low_map, low = self.bound(lower)
         high_map, high = self.bound(upper)
         body = Block(arg_types=[IndexType()])
         name_value(body.args[0], node.target.id)
@@ -304,10 +304,6 @@ class _Nest:
             if isinstance(node.op, ast.FloorDiv) and by and right.eval([], []) > 0:
                 return left // right
         raise self.wrong(node, text.format(ast.unparse(node)))
-
-
-def _constant_map(number: int) -> AffineMapAttr:
-    return AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(number),)))
 
 
 def _dimension(value: SSAValue, operands: list[SSAValue]) -> AffineExpr:

@@ -49,10 +49,6 @@ class BoxStore:
             self.stage.read = True
             self.reading = False
 
-    def land(self, run: Executor) -> None:
-        """Write memory now."""
-        run.memory.store(self.pointers, self.value, self.mask, self.origin)
-
 
 def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
     stage = read_stage(run, op.buffer, op.stage)
@@ -80,7 +76,7 @@ def _land(run: Executor, count: int) -> None:
     stores = run.shared.stores
     for store in reversed(stores[:count]):
         store.has_been_read()
-        store.land(run)
+        run.memory.store(store.pointers, store.value, store.mask, store.origin)
     del stores[:count]
 
 
@@ -102,9 +98,7 @@ def finish(run: Executor) -> None:
             run,
             "ends the program while TMA stores read its shared memory: missing gpu.tma_store_wait",
         )
-    for store in reversed(run.shared.stores):
-        store.land(run)
-    run.shared.stores.clear()
+    _land(run, len(run.shared.stores))
 
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {

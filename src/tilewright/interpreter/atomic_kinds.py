@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 
-def _unsigned(choose: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+def _unsigned(choose: Callable[[int, int], bool]) -> Callable[[Any, Any], Any]:
     def combine(a: Any, b: Any) -> Any:
         bits = 8 * np.asarray(a).itemsize
         return a if choose(int(a) % (1 << bits), int(b) % (1 << bits)) else b
@@ -29,8 +30,8 @@ COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "min": np.minimum,
     "fmax": np.fmax,
     "fmin": np.fmin,
-    "umax": _unsigned(lambda a, b: a >= b),
-    "umin": _unsigned(lambda a, b: a <= b),
+    "umax": _unsigned(operator.ge),
+    "umin": _unsigned(operator.le),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

@@ -155,8 +155,6 @@ class Executor:
         block = self.function.body.block
         self.arguments = arguments
         if "cpu.argument_types" in self.function.attributes:
-            size = plain(self.function.attributes["cpu.scratch_bytes"])
-            self.scratch = self.memory.register("scratch", np.zeros(size + 64, np.uint8))
             count = self.grid[0] * self.grid[1] * self.grid[2]
             self.values.update(zip(block.args, (np.int64(0), np.int64(count)), strict=True))
             self.block(block)
@@ -301,10 +299,6 @@ def _while(run: Executor, op: scf.WhileOp) -> list[Any]:
         carried = run.block(after)
 
 
-def _group(run: Executor, op: cpu.FusionGroupOp) -> list[Any]:
-    return run.block(op.body.block)
-
-
 # ---- structured accesses ------------------------------------------------------------------------------
 
 
@@ -360,7 +354,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     scf.ForOp: _for,
     scf.IfOp: _if,
     scf.WhileOp: _while,
-    cpu.FusionGroupOp: _group,
+    cpu.FusionGroupOp: lambda run, op: run.block(op.body.block),
     tile.ReduceOp: Executor.along_axis,
     tile.ScanOp: Executor.along_axis,
     tile.LoadViewOp: _load_view,

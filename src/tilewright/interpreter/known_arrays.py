@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.interpreter.arrays import ArrayMemory, array_layout, array_memory, view_bytes
-from tilewright.interpreter.pointers import Allocation
+from tilewright.interpreter.arrays import ArrayMemory, array_layout, array_memory
+from tilewright.interpreter.pointers import Allocation, allocation_of
 
 #: registered arrays by identity: name, and a function that gives the array while it lives
 _registered: dict[int, tuple[str, Callable[[], Any]]] = {}
@@ -64,20 +64,8 @@ class KnownArrays:
         if found is None:
             return None
         name, array, memory = found
-        shape, strides = array_layout(array)
-        return Allocation(
-            name=name or f"{type(array).__name__} {list(shape)}",
-            base=memory.base,
-            nbytes=memory.nbytes,
-            data=view_bytes(memory.base, memory.nbytes),
-            origin=memory.address,
-            itemsize=memory.element.itemsize,
-            kind=str(memory.element),
-            read_only=memory.read_only,
-            owner=memory.owner,
-            shape=shape,
-            strides=strides,
-        )
+        name = name or f"{type(array).__name__} {list(array_layout(array)[0])}"
+        return allocation_of(name, array, memory, memory.base, memory.nbytes)
 
 
 def _described(arrays: Iterable[tuple[str, Any]]) -> list[tuple[str, Any, ArrayMemory]]:

@@ -20,7 +20,7 @@ from tilewright.errors import (
     OutOfBoundsError,
     UnwrittenMemoryError,
 )
-from tilewright.interpreter.arrays import array_layout, array_memory, view_bytes
+from tilewright.interpreter.arrays import array_memory
 from tilewright.interpreter.atomic_kinds import COMBINE
 from tilewright.interpreter.known_arrays import KnownArrays
 from tilewright.interpreter.pointers import (
@@ -29,6 +29,7 @@ from tilewright.interpreter.pointers import (
     Allocation,
     Part,
     PointerValue,
+    allocation_of,
     part_of,
 )
 from tilewright.interpreter.races import RaceDetector
@@ -99,19 +100,8 @@ class Memory:
         if self.checks.views:
             base, nbytes = memory.first, memory.last - memory.first
         same = next((a for a in self.allocations if (a.base, a.nbytes) == (base, nbytes)), None)
-        allocation = Allocation(
-            name=name,
-            base=base,
-            nbytes=nbytes,
-            data=view_bytes(base, nbytes),
-            origin=memory.address,
-            itemsize=memory.element.itemsize,
-            kind=str(memory.element),
-            read_only=memory.read_only,
-            written=same.written if written is None and same is not None else written,
-            owner=memory.owner,
-        )
-        allocation.shape, allocation.strides = array_layout(array)
+        allocation = allocation_of(name, array, memory, base, nbytes)
+        allocation.written = same.written if written is None and same is not None else written
         self.add(allocation)
         return PointerValue(memory.address, allocation)
 

@@ -79,7 +79,7 @@ class NonfiniteLanes(MarkedLanes):
         bad = _bad(result)
         if not bad.any():
             return None
-        inputs = [np.asarray(v) for v in operands if v is not None and not _is_pointer(v)]
+        inputs = [np.asarray(v) for v in operands if not isinstance(v, PointerValue | None)]
         floats = [_bad(v) for v in inputs if v.dtype.kind not in "iub"]
         if not floats:
             return None
@@ -112,10 +112,6 @@ class NonfiniteLanes(MarkedLanes):
             help="the operands are finite; look for 0/0, log of 0, or values too large for the type",
             location=site.location,
         )
-
-
-def _is_pointer(value: Any) -> bool:
-    return isinstance(value, PointerValue)
 
 
 def _bad(value: Any) -> np.ndarray:

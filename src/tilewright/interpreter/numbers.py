@@ -148,11 +148,9 @@ def _constant(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
         value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
         return [kind.type(value)]
     with np.errstate(all="ignore"):
-        return [np.bool_(int(value) & 1) if kind == np.bool_ else _number(value, kind)]
-
-
-def _number(value: Any, kind: np.dtype) -> Any:
-    return converted(np.asarray(value, np.float64), kind)[()]
+        if kind == np.bool_:
+            return [np.bool_(int(value) & 1)]
+        return [converted(np.asarray(value, np.float64), kind)[()]]
 
 
 # ---- comparisons and selects ------------------------------------------------------------------------

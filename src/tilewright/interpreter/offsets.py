@@ -155,11 +155,10 @@ def _passed_on(value: SSAValue) -> list[SSAValue]:
 WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<"}
 _EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "<<": int.__lshift__}
 _DIVIDING = {"arith.divsi": "//", "arith.remsi": "%"}
-#: operations that pass an integer on
-MOVING = frozenset((
-    "tile.splat", "tile.broadcast", "tile.expand_dims", "tile.reshape", "tile.trans", "tile.hint",
-    "tile.select", "arith.extsi", "arith.extui", "arith.remsi", "arith.minsi", "arith.maxsi",
-))  # fmt: skip
+_PASSING = frozenset(
+    op.name for op in (*_MOVING, tile.SelectOp, arith.RemSIOp, arith.MinSIOp, arith.MaxSIOp)
+)
+"""Operations whose result has wrapped if an operand has."""
 
 
 def wrapped(
@@ -218,7 +217,7 @@ class WrappedOffsets(MarkedLanes):
     def look(self, done: Performed) -> None:
         """Follow one operation. Raises NumericalFault at an offset."""
         name, _, kinds, operands, results = done
-        if name != "tile.addptr" and name not in WRAPPING and name not in MOVING:
+        if name != "tile.addptr" and name not in WRAPPING and name not in _PASSING:
             return
         fault = next((self._known[id(v)][1] for v in operands if id(v) in self._known), None)
         if name == "tile.addptr":

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tilewright.errors import SourceLocation
+from tilewright.interpreter.arrays import ArrayMemory, array_layout, view_bytes
 
 
 @dataclass(eq=False)
@@ -50,6 +51,16 @@ class Allocation:
         return f"'{self.name}' ({kind}{span}, {self.nbytes} bytes)"
 
 
+def allocation_of(name: str, array: Any, memory: ArrayMemory, base: int, nbytes: int) -> Allocation:
+    """The bytes `[base, base + nbytes)` of an array or its allocation."""
+    element = memory.element
+    shape, strides = array_layout(array)
+    return Allocation(
+        name, base, nbytes, view_bytes(base, nbytes), memory.address, element.itemsize, str(element),
+        memory.read_only, owner=memory.owner, shape=shape, strides=strides,
+    )  # fmt: skip
+
+
 class PointerValue:
     """A pointer or a tile of them: int64 byte `addresses` and the allocation they came from.
 
@@ -66,10 +77,6 @@ class PointerValue:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.addresses.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.addresses.ndim
 
     def offset_by(self, offsets: Any, itemsize: int) -> PointerValue:
         """Pointers moved by `offsets` elements of `itemsize` bytes; shapes broadcast."""

@@ -15,10 +15,9 @@ from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 
 if TYPE_CHECKING:
-    from tilewright.interpreter.pointers import Access, Part
-if TYPE_CHECKING:
     from tilewright.interpreter.claims import Touched
     from tilewright.interpreter.executor import Executor
+    from tilewright.interpreter.pointers import Access, Part
 
 
 class _Site(NamedTuple):

@@ -310,10 +310,6 @@ def _barriers(run: Executor, op: gpu.MbarrierInitOp) -> list[Any]:
     return [phases]
 
 
-def _elect(run: Executor, op: gpu.ElectOp) -> list[Any]:
-    return [np.bool_(True)]
-
-
 def _expect(run: Executor, op: gpu.MbarrierArriveExpectTxOp) -> list[Any]:
     phase: _Phases = _at(run, op.barriers, op.stage)
     if phase.expected is not None:
@@ -481,7 +477,7 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.AsyncCommitGroupOp: _commit,
     gpu.AsyncWaitOp: _wait,
     gpu.MbarrierInitOp: _barriers,
-    gpu.ElectOp: _elect,
+    gpu.ElectOp: lambda run, op: [np.bool_(True)],
     gpu.MbarrierArriveExpectTxOp: _expect,
     gpu.TmaLoadOp: _tma_copy,
     gpu.MbarrierArriveOp: _arrive,

@@ -15,6 +15,7 @@ from tilewright.errors import InterpreterError, OutOfBoundsError
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.registry import Attributes, Kinds, implements, kind_of, plain
 from tilewright.interpreter.tiles import counts, dot, on_values
+from tilewright.ir.types import SHORT_NAMES
 
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
@@ -138,10 +139,6 @@ def _check_bounds(
     return []
 
 
-def _scratch(run: Executor, op: cpu.ScratchOp) -> list[Any]:
-    return [op.result]
-
-
 def _in_place(run: Executor, op: cpu.PrepackedOp) -> list[Any]:
     return [_matrix(run, op.pointer, op.layout.data, op.result.type)]
 
@@ -194,14 +191,10 @@ def _scratch_address(run: Executor, op: cpu.ScratchAddressOp) -> list[Any]:
     return [run.scratch.offset_by(plain(op.offset), 1)]
 
 
-_PLAN_TYPES = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "bf16": "bf16",
-               "f32": "fp32", "f64": "fp64"}  # fmt: skip
-
-
 def _dot_call(run: Executor, op: cpu.CallMicrokernelOp) -> list[Any]:
     # "fma 32x32x16 f32,f32,f32 8x2x16u4 row:16[32x16] panel:32[16x32] panel:32[32x32] …"
     parts = op.plan.data.split(" ")
-    kinds = [numpy_dtype(dtypes.from_short_name(_PLAN_TYPES[t])) for t in parts[2].split(",")]
+    kinds = [numpy_dtype(dtypes.from_short_name(SHORT_NAMES[t])) for t in parts[2].split(",")]
     places = [_layout_offsets(text) for text in parts[4:7]]
     pointers = [run.value(v) for v in (op.lhs, op.rhs, op.acc)]
     cells = [p.offset_by(o, k.itemsize) for p, o, k in zip(pointers, places, kinds, strict=True)]
@@ -226,7 +219,7 @@ def _layout_offsets(text: str) -> np.ndarray:
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.PrepackedOp: _in_place,
-    cpu.ScratchOp: _scratch,
+    cpu.ScratchOp: lambda run, op: [op.result],
     cpu.BufferFromPtrOp: _buffer_at,
     cpu.ReadOp: _read,
     cpu.WriteOp: _write,

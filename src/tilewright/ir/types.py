@@ -29,6 +29,11 @@ _FLOATS: dict[str, AnyFloat] = {
     "bf16": BFloat16Type(), "fp32": Float32Type(), "fp64": Float64Type(),
 }  # fmt: skip
 _FLOAT_NAMES: dict[Attribute, str] = {attr: name for name, attr in _FLOATS.items()}
+#: short names of language types by the names of IR types; integers are signed
+SHORT_NAMES = {
+    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
+    "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
+}  # fmt: skip
 
 
 @functools.lru_cache(maxsize=4096)
