@@ -13,9 +13,10 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import Options
 from tilewright.errors import CompilationError, PassError
-from tilewright.runtime import workers as under_test
+from tilewright.runtime import backend_compile
 from tilewright.runtime.autotune import Config
-from tilewright.runtime.workers import Worker, WorkerGone, Workers, active, side_by_side
+from tilewright.runtime.backend_compile import active_workers
+from tilewright.runtime.workers import Worker, WorkerGone, Workers, side_by_side
 
 SIGNATURE = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32"}
 
@@ -48,7 +49,7 @@ def one_worker(worker, monkeypatch):
     pool = Workers()
     pool.users = 1
     pool._free, pool._all = [worker], [worker]
-    monkeypatch.setattr(under_test, "_workers", pool)
+    monkeypatch.setattr(backend_compile, "known_workers", pool)
     return pool
 
 
@@ -97,7 +98,7 @@ def test_a_worker_that_dies_is_replaced_by_this_process(monkeypatch):
     pool, doomed = Workers(), Worker()
     pool.users = 1
     pool._free, pool._all = [doomed], [doomed]
-    monkeypatch.setattr(under_test, "_workers", pool)
+    monkeypatch.setattr(backend_compile, "known_workers", pool)
     doomed._process.kill()
     assert scale.compile(SIGNATURE, {"BLOCK": 128}).artifact.object_code
     assert not pool._all and not pool._free and pool._here == 0
@@ -107,9 +108,9 @@ def test_a_worker_that_dies_is_replaced_by_this_process(monkeypatch):
 
 def test_where_no_process_can_be_started(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    monkeypatch.setattr(under_test, "_workers", None)
+    monkeypatch.setattr(backend_compile, "known_workers", None)
     with side_by_side(8, 4):
-        pool = active()
+        pool = active_workers()
         with ThreadPoolExecutor(4) as threads:
             made = list(
                 threads.map(
@@ -119,7 +120,7 @@ def test_where_no_process_can_be_started(monkeypatch, tmp_path):
             )
     assert pool is not None and pool._here == 0 and not pool._all
     assert len({kernel.hash for kernel in made}) == 6
-    assert active() is None
+    assert active_workers() is None
 
 
 def test_the_first_compilations_of_a_process_may_be_several_at_once(tmp_path):
@@ -147,22 +148,22 @@ def test_the_first_compilations_of_a_process_may_be_several_at_once(tmp_path):
 def test_short_lists_and_two_cores_start_nothing():
     for jobs, cores in ((2, 16), (100, 2)):
         with side_by_side(jobs, cores):
-            assert active() is None
+            assert active_workers() is None
 
 
 def test_a_forked_child_leaves_its_parents_workers_alone(one_worker, monkeypatch):
-    assert active() is one_worker
+    assert active_workers() is one_worker
     monkeypatch.setattr(one_worker, "owner", os.getpid() + 1)
-    assert active() is None
+    assert active_workers() is None
 
 
 @pytest.mark.slow
 def test_a_long_list_is_tuned_with_workers(monkeypatch):
     """All configurations compile, some of them elsewhere, and land in this process's cache."""
     monkeypatch.setattr("tilewright.runtime.tuning.cores", lambda: 3)
-    monkeypatch.setattr(under_test, "_workers", None)
+    monkeypatch.setattr(backend_compile, "known_workers", None)
     there = []
-    compile_, here = Worker.compile, under_test.compile_here
+    compile_, here = Worker.compile, backend_compile.compile_here
     first = threading.Event()
 
     def counted(self, *arguments):
@@ -175,7 +176,7 @@ def test_a_long_list_is_tuned_with_workers(monkeypatch):
         return here(*arguments)
 
     monkeypatch.setattr(Worker, "compile", counted)
-    monkeypatch.setattr(under_test, "compile_here", slowly)
+    monkeypatch.setattr(backend_compile, "compile_here", slowly)
     configs = [Config({"BLOCK": 32, "FACTOR": factor}) for factor in range(2, 10)]
 
     def bench(call, quantiles):
@@ -187,7 +188,7 @@ def test_a_long_list_is_tuned_with_workers(monkeypatch):
     tuner[(1,)](x, out, 32)
     assert there and not tuner.failures
     np.testing.assert_array_equal(out, 2 + 32)
-    assert under_test._workers is not None
-    under_test._workers.close()
+    assert backend_compile.known_workers is not None
+    backend_compile.known_workers.close()
     again = scale.compile({**SIGNATURE, "n": "i32:16+"}, {"BLOCK": 32, "FACTOR": 9})
     assert again.from_cache

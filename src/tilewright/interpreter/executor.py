@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.address_arithmetic import NOTHING_PROMISED, address_arithmetic
 from tilewright.dialects.irdl import irdl_definition
 from tilewright.errors import DeviceAssertError, SourceLocation
 from tilewright.interpreter import accesses, async_tma_stores, producer_warp, registry, vectors
@@ -29,7 +30,7 @@ from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
-from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic, divided, wrapped
+from tilewright.interpreter.offsets import divided, wrapped
 from tilewright.interpreter.reductions import FollowedLanes, along_axis
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS

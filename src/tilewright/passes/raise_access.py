@@ -60,8 +60,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.dialects.address_arithmetic import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.dialects.tile import shape_of
-from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.block_indices import block_index
 from tilewright.passes.analysis.demanded import DemandedRows

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, Options
 from tilewright.errors import TilewrightError
 from tilewright.targets import TargetInfo
+
+if TYPE_CHECKING:
+    from tilewright.runtime.workers import Workers
 
 
 def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact:
@@ -23,19 +27,25 @@ def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact
         raise
 
 
+known_workers: Workers | None = None
+"""Set by `workers.side_by_side`, and then kept."""
+
+
+def active_workers() -> Workers | None:
+    """The workers, while someone is inside `side_by_side` in this process."""
+    workers = known_workers
+    return workers if workers and workers.users and workers.owner == os.getpid() else None
+
+
 def start_workers() -> None:
     """Let workers start, if there are to be any: something is not in the cache."""
-    from tilewright.runtime.workers import active
-
-    if (workers := active()) is not None:
+    if (workers := active_workers()) is not None:
         workers.start()
 
 
 def compile_module(module: Any, options: Options, machine: TargetInfo) -> Artifact:
     """`compile_here`, or the same by a worker while many kernels are being compiled."""
-    from tilewright.runtime.workers import active
-
-    workers = active()
+    workers = active_workers()
     if workers is None or not isinstance(registry.get(machine.name), registry.LazyBackend):
         return compile_here(module, options, machine)
     return workers.compile(module, options, machine)

@@ -17,7 +17,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +392,8 @@ def tool_versions() -> tuple[str, ...]:
         found = sorted(folder.name for folder in beside.glob(f"{name}-*.dist-info"))
         if len(found) == 1:
             return found[0]
+        from importlib import metadata
+
         return f"{name} {metadata.version(name)}"
 
     python = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"

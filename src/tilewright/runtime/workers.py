@@ -25,7 +25,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends.base import Artifact, Options
-from tilewright.runtime.backend_compile import compile_here
+from tilewright.runtime import backend_compile
 from tilewright.targets import TargetInfo
 
 #: compilations from which on workers pay: to start one takes as long as several small kernels
@@ -143,7 +143,7 @@ class Workers:
             with self._changed:
                 self._here += 1
         try:
-            return compile_here(module, options, machine)
+            return backend_compile.compile_here(module, options, machine)
         finally:
             with self._changed:
                 self._here -= 1
@@ -204,16 +204,7 @@ class Workers:
             worker.close()
 
 
-_workers: Workers | None = None
 _lock = threading.Lock()
-
-
-def active() -> Workers | None:
-    """The workers, while someone is inside `side_by_side` in this process."""
-    workers = _workers
-    if workers is None or not workers.users or workers.owner != os.getpid():
-        return None
-    return workers
 
 
 def worthwhile(jobs: int, cores: int) -> bool:
@@ -227,16 +218,15 @@ def worthwhile(jobs: int, cores: int) -> bool:
 @contextlib.contextmanager
 def side_by_side(jobs: int, cores: int) -> Generator[None]:
     """Let compilations inside be done by workers, if `jobs` of them on `cores` cores make it pay."""
-    global _workers
     if not worthwhile(jobs, cores):
         yield
         return
     count = min(cores - 1, jobs // 2, _MAX_WORKERS)
     with _lock:
-        if _workers is None or _workers.owner != os.getpid():
-            _workers = Workers()
-            atexit.register(_workers.close)
-        workers = _workers
+        workers = backend_compile.known_workers
+        if workers is None or workers.owner != os.getpid():
+            workers = backend_compile.known_workers = Workers()
+            atexit.register(workers.close)
         workers.users += 1
         workers.wanted = max(workers.wanted, count)
     try:

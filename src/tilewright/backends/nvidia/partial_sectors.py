@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 
 from tilewright.backends.nvidia.occupancy import ENOUGH_BYTES
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.facts import Facts
 from tilewright.targets import TargetInfo
 

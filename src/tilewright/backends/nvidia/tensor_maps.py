@@ -7,7 +7,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilewright.backends.base import Extent, TensorMap
 from tilewright.dialects import gpu
-from tilewright.interpreter.offsets import access_arithmetic
+from tilewright.dialects.address_arithmetic import access_arithmetic
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic

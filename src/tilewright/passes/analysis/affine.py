@@ -28,8 +28,8 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.dialects.address_arithmetic import NOTHING_PROMISED, Promise
 from tilewright.dialects.tile import PtrType, element_of, shape_of
-from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import (

@@ -14,7 +14,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import Promise
+from tilewright.dialects.address_arithmetic import Promise
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.masks import Conjunct, Limit

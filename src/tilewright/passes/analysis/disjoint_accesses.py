@@ -17,7 +17,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int

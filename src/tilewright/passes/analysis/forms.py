@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import is_promised
+from tilewright.dialects.address_arithmetic import is_promised
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial

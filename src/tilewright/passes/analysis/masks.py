@@ -22,8 +22,8 @@ from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.dialects.address_arithmetic import NOTHING_PROMISED, Promise, promise_of
 from tilewright.dialects.tile import shape_of
-from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise, promise_of
 from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE, Clamped, Entries, Form, Reading

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.disjoint_accesses import is_strided, offset_of, root_of
 from tilewright.passes.analysis.edit import erase, replace_op

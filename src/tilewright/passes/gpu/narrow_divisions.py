@@ -29,7 +29,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of

@@ -29,8 +29,8 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, 
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.dialects.tile.claims import in_range
-from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.ir.types import width_of
 from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, end_of, replace, replace_op
 from tilewright.passes.analysis.effects import defined_inside, is_pure

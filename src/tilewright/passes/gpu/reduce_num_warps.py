@@ -38,7 +38,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass, functions_of

@@ -36,7 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.layouts import Layout, parse_layout
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.effects import is_pure_elementwise

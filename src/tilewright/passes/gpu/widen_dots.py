@@ -34,7 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import access_arithmetic
+from tilewright.dialects.address_arithmetic import access_arithmetic
 from tilewright.passes.analysis.edit import branch, end_of, replace_op, with_operands
 from tilewright.passes.analysis.effects import (
     defined_inside,

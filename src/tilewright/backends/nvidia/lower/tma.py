@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_add
 from tilewright.backends.nvidia.lower.device_maps import map_address
 from tilewright.backends.nvidia.lower.programmatic_launch import prefetch_tensor_maps
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import access_arithmetic
+from tilewright.dialects.address_arithmetic import access_arithmetic
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts

@@ -18,7 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import Promise, is_flagged
+from tilewright.dialects.address_arithmetic import Promise, is_flagged
 from tilewright.ir.types import position_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer

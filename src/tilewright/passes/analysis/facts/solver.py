@@ -15,7 +15,7 @@ from collections.abc import Callable
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise, is_flagged
+from tilewright.dialects.address_arithmetic import NOTHING_PROMISED, Promise, is_flagged
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer

@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts

@@ -14,7 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.interpreter.offsets import Promise, access_arithmetic
+from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.ir.walk import ancestors, incoming
 from tilewright.passes.analysis.aliasing import same_scalar
 from tilewright.passes.analysis.facts import Facts

@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.interpreter.offsets import address_arithmetic
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.effects import is_pure_elementwise

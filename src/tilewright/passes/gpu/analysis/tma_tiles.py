@@ -27,7 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.interpreter.offsets import access_arithmetic
+from tilewright.dialects.address_arithmetic import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
