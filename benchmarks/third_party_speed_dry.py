@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from tilewright.compare.program import run_program
 from tilewright.compare.replay import Row
 from tilewright.compare.worker import Events, Job
@@ -19,7 +21,7 @@ def work(job: Job) -> None:
         error = run_program(job.program, job.arguments, lambda: bool(launched))
     if error:
         say("failed", error=error)
-    rows = [Row(name, status="dry").as_dict() for name in launched]
+    rows = [asdict(Row(name, status="dry")) for name in launched]
     say("recorded", kernels=rows)
     for row in rows:
         say("row", row=row)

@@ -27,9 +27,11 @@ A message says what was wrong with the actual types, shapes or values; `help` sa
 
 from __future__ import annotations
 
+import itertools
 import linecache
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -48,6 +50,23 @@ class SourceLocation:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
+
+    @classmethod
+    def of_instruction(
+        cls,
+        code: CodeType,
+        instruction: int,
+        line: int,
+        function: str = "",
+        caller: SourceLocation | None = None,
+    ) -> SourceLocation:
+        """Of an instruction of Python's (`f_lasti`) on a line (`f_lineno`)."""
+        positions = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
+        column, end = 0, None
+        if positions is not None and positions[0] == line and positions[2] is not None:
+            column = positions[2]
+            end = positions[3] if positions[1] == line else None
+        return cls(code.co_filename, line, column, end, function, caller)
 
 
 def _source_line(location: SourceLocation) -> str | None:

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
@@ -147,7 +147,7 @@ def explain_accesses(
     """Print the accesses of the kernel at `place`, or write them as JSON (`-`: print that)."""
     found = find_kernel(place)
     types = signatures.of_kernel(found, signature)
-    machine = registry.machine(target) if target else registry.get("cpu").target()
+    machine = registry.machine(target or "cpu")
     launch = launch_options(found, parsed_options(options))
     launch = replace(launch, disable=(*launch.disable, *disabled))
     accesses = report_accesses(innermost(found.kernel), types.types, launch, machine)
@@ -156,7 +156,7 @@ def explain_accesses(
             "kernel": found.name,
             "target": machine.name,
             "signature": {name: types.text(name) for name in types.types},
-            "accesses": [access.as_dict() for access in accesses],
+            "accesses": list(map(asdict, accesses)),
         }
         text = json.dumps(content, indent=2) + "\n"
         if str(json_to) == "-":

@@ -48,10 +48,8 @@ def generate(
 ) -> None:
     """Recognize the contraction at `place`, choose a configuration, run the pipeline, show it."""
     check_code(view, given.target)
-    described = load(place, given.function)
-    machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
-    found = prepared(described, machine, given)
-    print(summary(described, found), file=sys.stderr)
+    _, found = _prepared(place, given)
+    machine = found.target
     for i, kernel in enumerate(kernels_of(found)):
         types = signature_of(kernel, found)
         options = replace(
@@ -68,11 +66,8 @@ def generate(
 
 def without_view(place: str, given: Given, folder: Path | None, why: bool) -> None:
     """Write the matmul as files for C programs into `folder`, or say why its tiles were chosen."""
-    described = load(place, given.function)
-    machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
-    found = prepared(described, machine, given)
+    described, found = _prepared(place, given)
     p = found.problem
-    print(summary(described, found), file=sys.stderr)
     if why:
         print(explain(found.contraction, p.m, p.n, p.k, found.target, p.batches))
     if folder is None:
@@ -101,8 +96,9 @@ def load(place: str, function: str | None) -> Described:
     return nests[name]
 
 
-def prepared(described: Described, machine: Any, given: Given) -> Prepared:
-    """The contraction for packed arrays of the sizes given, and its configuration."""
+def _prepared(place: str, given: Given) -> tuple[Described, Prepared]:
+    """The description, and its contraction for packed arrays of the sizes given with its configuration, which are printed."""
+    described = load(place, given.function)
     names = [a.name for a in described.description.arguments if a.is_array]
     types = {}
     if given.dtype is not None:
@@ -111,12 +107,14 @@ def prepared(described: Described, machine: Any, given: Given) -> Prepared:
         except KeyError:
             raise LaunchError(f"unknown dtype {given.dtype}", help="fp16, bf16, fp32 …") from None
         types = dict.fromkeys(names, kind)
+    machine = registry.machine(given.target or "cpu")
     chosen = described.prepared(machine, types, _assignments(given.sizes))
-    if given.config is None:
-        return chosen
-    # packing that was chosen belongs to the tiles that were
-    changed = chosen.config.with_(prepack=None).with_(**_options(given.config))
-    return replace(chosen, config=changed)
+    if given.config is not None:
+        # packing that was chosen belongs to the tiles that were
+        changed = chosen.config.with_(prepack=None).with_(**_options(given.config))
+        chosen = replace(chosen, config=changed)
+    print(summary(described, chosen), file=sys.stderr)
+    return described, chosen
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 _UNINITIALIZED = ("empty", "empty_like", "empty_strided", "empty_permuted")
 _KEPT: list[Any] = []
@@ -80,14 +81,11 @@ def _same_values() -> Generator[None]:
         importlib.import_module("numpy").random.seed(0)
     makers = [(torch, name) for name in _UNINITIALIZED]
     makers += [(torch.Tensor, "new_empty"), (torch.Tensor, "new_empty_strided")]
-    kept = [(owner, name, getattr(owner, name)) for owner, name in makers]
-    for owner, name, function in kept:
-        setattr(owner, name, _zeroed(function))
-    try:
+    with contextlib.ExitStack() as replaced:
+        for owner, name in makers:
+            made = _zeroed(getattr(owner, name))
+            replaced.enter_context(mock.patch.object(owner, name, made))
         yield
-    finally:
-        for owner, name, function in kept:
-            setattr(owner, name, function)
 
 
 def _zeroed(function: Any) -> Any:
@@ -112,20 +110,13 @@ def _short_benchmarks() -> Generator[None]:
     except ImportError:
         yield
         return
-    kept = {n: getattr(testing, n) for n in ("do_bench", "do_bench_cudagraph") if hasattr(testing, n)}  # fmt: skip
-    mark = getattr(testing, "Mark", None)
-    run = vars(mark).get("run") if mark is not None else None
-    for name in kept:
-        setattr(testing, name, _call_once)
-    if mark is not None:
-        mark.run = _run_last_sizes
-    try:
+    with contextlib.ExitStack() as replaced:
+        for name in ("do_bench", "do_bench_cudagraph"):
+            if hasattr(testing, name):
+                replaced.enter_context(mock.patch.object(testing, name, _call_once))
+        if hasattr(testing, "Mark"):
+            replaced.enter_context(mock.patch.object(testing.Mark, "run", _run_last_sizes))
         yield
-    finally:
-        for name, function in kept.items():
-            setattr(testing, name, function)
-        if mark is not None:
-            mark.run = run
 
 
 def _call_once(fn: Callable[[], Any], *_: Any, quantiles: Any = None, return_mode: str = "mean", **__: Any) -> Any:  # fmt: skip

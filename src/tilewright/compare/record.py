@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from tilewright.compare.snapshot import Copier, Viewer, bytes_in, tensors_in
 
@@ -223,19 +224,18 @@ def recording(
 
     recorder = Recorder(skipped, specializations)
     kinds = [jit.JITFunction, *_interpreted()]
-    undo = [_replace(kind, "run", _recording_run(kind.run, recorder)) for kind in kinds]
-    undo.append(_replace(tuner, "_bench", _run_once(tuner._bench, recorder)))
-    undo.append(_replace(tuner, "run", _noted_call(tuner.run, recorder)))
+    changes = [(kind, "run", _recording_run(kind.run, recorder)) for kind in kinds]
+    changes.append((tuner, "_bench", _run_once(tuner._bench, recorder)))
+    changes.append((tuner, "run", _noted_call(tuner.run, recorder)))
     if (compiled := _compiled_kernel()) is not None:
         run = _recording_compiled(compiled.__getitem__, recorder)
-        undo.append(_replace(compiled, "__getitem__", run))
+        changes.append((compiled, "__getitem__", run))
     if configurations:
-        undo.append(_replace(tuner, "__init__", _thinned(tuner.__init__, configurations)))
-    try:
+        changes.append((tuner, "__init__", _thinned(tuner.__init__, configurations)))
+    with ExitStack() as replaced:
+        for change in changes:
+            replaced.enter_context(mock.patch.object(*change))
         yield recorder
-    finally:
-        for step in undo:
-            step()
 
 
 def _interpreted() -> list[Any]:
@@ -270,12 +270,6 @@ def _recording_compiled(getitem: Any, recorder: Recorder) -> Any:
         return record_and_run
 
     return launch_and_record
-
-
-def _replace(kind: Any, name: str, value: Any) -> Callable[[], None]:
-    old = vars(kind).get(name, getattr(kind, name))
-    setattr(kind, name, value)
-    return lambda: setattr(kind, name, old)
 
 
 def _recording_run(run: Any, recorder: Recorder) -> Any:

@@ -62,10 +62,6 @@ class Row:
     tilewright: Side = field(default_factory=Side)
     accesses: list[dict[str, Any]] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 def row_of(launch: Launch) -> Row:
     """A row that identifies the replayed launch."""
@@ -247,7 +243,7 @@ class Replay:
         except TilewrightError as error:
             row.accesses = [{"error": _first_lines(error)}]
         else:
-            row.accesses = [access.as_dict() for access in found]
+            row.accesses = list(map(asdict, found))
 
 
 class _Ran:

@@ -23,7 +23,7 @@ from tilewright.errors import LaunchError
 
 @dataclass
 class Comparison:
-    """The rows of a program, as mappings (`replay.Row.as_dict`)."""
+    """The rows of a program, as mappings (of `replay.Row`)."""
 
     program: str
     gpu: str = ""

@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.compare.program import run_program
-from tilewright.compare.record import Launch, Recorder, recording
+from tilewright.compare.record import Launch, recording
 from tilewright.compare.replay import Replay, Row, row_of, synchronize
 from tilewright.compare.translate import Translator
 from tilewright.errors import LaunchError
@@ -79,8 +79,8 @@ def work(job: Job) -> None:
         error = run_program(job.program, job.arguments, lambda: bool(recorder.launches))
         if error:
             say("failed", error=error)
-        launches = _chosen(recorder, job)
-        say("recorded", kernels=[row_of(launch).as_dict() for launch in launches])
+        launches = [x for x in recorder.launches.values() if re.search(job.pattern, x.key)]
+        say("recorded", kernels=[asdict(row_of(launch)) for launch in launches])
         translator = Translator()
         held: list[Replay] = []
         with recorder.paused():
@@ -141,11 +141,7 @@ def _on_gpu(launch: Launch) -> bool:
 
 
 def _tell(say: Events, row: Row) -> None:
-    say("row", row=row.as_dict())
-
-
-def _chosen(recorder: Recorder, job: Job) -> list[Launch]:
-    return [x for x in recorder.launches.values() if re.search(job.pattern, x.key)]
+    say("row", row=asdict(row))
 
 
 def _gpu_name() -> str:

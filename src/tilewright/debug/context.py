@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from types import CodeType, FrameType
 
 from tilewright import config
@@ -16,7 +14,6 @@ from tilewright.errors import LaunchError, SourceLocation
 from tilewright.interpreter.memory import Checks, Memory
 
 CHECKS = ("masked", "unwritten", "undefined", "races", "views", "nonfinite", "overflow")
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 _chosen: ContextVar[frozenset[str]] = ContextVar("tilewright_debug_checks", default=frozenset())
 
@@ -122,7 +119,9 @@ class EagerContext:
         for frame, instruction, line in frames:  # from the outermost on
             name = self._kernel_name(frame)
             if name:
-                location = place(frame.f_code, instruction, line, name, location)
+                location = SourceLocation.of_instruction(
+                    frame.f_code, instruction, line, name, location
+                )
         return location
 
     def _kernel_name(self, frame: FrameType) -> str:
@@ -134,15 +133,3 @@ class EagerContext:
             same = frame.f_back.f_code.co_filename == frame.f_code.co_filename
             return outer if outer and same else ""
         return ""
-
-
-def place(
-    code: CodeType, instruction: int, line: int, name: str, caller: SourceLocation | None
-) -> SourceLocation:
-    """Location of an instruction of `code` in its file."""
-    positions = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
-    column, end = 0, None
-    if positions is not None and positions[0] == line and positions[2] is not None:
-        column = positions[2]
-        end = positions[3] if positions[1] == line else None
-    return SourceLocation(code.co_filename, line, column, end, name, caller)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
@@ -70,15 +71,8 @@ def cuda_on_cpu() -> Generator[None]:
             return torch.device("cpu") if value.type == "cuda" else value
         return value
 
-    kept = {name: getattr(torch.cuda, name, None) for name in _REPLACED}
-    for name, function in _REPLACED.items():
-        setattr(torch.cuda, name, function)
-    try:
-        with OnCpu():
-            yield
-    finally:
-        for name, function in kept.items():
-            setattr(torch.cuda, name, function)
+    with mock.patch.multiple(torch.cuda, create=True, **_REPLACED), OnCpu():
+        yield
 
 
 def _asked_by_program(frame: Any) -> bool:

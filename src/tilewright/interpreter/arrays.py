@@ -47,11 +47,16 @@ def array_memory(value: Any) -> ArrayMemory:
         return _numpy(value, value)
     if hasattr(value, "data_ptr"):
         return _tensor(value)
+    return _numpy(numpy_view(value), value)
+
+
+def numpy_view(value: Any) -> np.ndarray:
+    """NumPy's array for the same memory. Raises LaunchError for what is no array on the CPU."""
     try:
         if hasattr(value, "__array_interface__"):
-            return _numpy(np.asarray(value), value)
+            return np.asarray(value)
         if hasattr(value, "__dlpack__"):
-            return _numpy(np.from_dlpack(value), value)
+            return np.from_dlpack(value)
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
         raise LaunchError(
             f"the {type(value).__name__} cannot be read as an array on the CPU: {error}",

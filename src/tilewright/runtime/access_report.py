@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import registry
@@ -70,10 +70,6 @@ class AccessReport:
     missed: tuple[MissedForm, ...]
     """Better forms, the next one first."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 def report_accesses(
     kernel: Any, signature: Mapping[str, ArgumentType], options: Options, machine: TargetInfo
@@ -92,8 +88,12 @@ def report_accesses(
     with recorded() as remarks:
         registry.get(machine.name).lower(module, options, machine)
     lowered = _lowered(module)
+    about: dict[tuple[Any, ...], list[Remark]] = {}
+    for remark in remarks:
+        if remark.location is not None:
+            about.setdefault(_place(remark.location), []).append(remark)
     found = [
-        _report(*access, lowered.get(key, []), [r for r in remarks if _belongs(r, key[1])])
+        _report(*access, lowered.get(key, []), about.get(key[1], []))
         for key, access in accesses.items()
     ]
     return sorted(found, key=lambda a: (a.file, a.line, a.column))
@@ -109,10 +109,6 @@ def _place(where: SourceLocation) -> tuple[Any, ...]:
         callers.append((current.file, current.line, current.column))
         current = current.caller
     return tuple(callers)
-
-
-def _belongs(remark: Remark, place: tuple[Any, ...]) -> bool:
-    return remark.location is not None and _place(remark.location) == place
 
 
 def _kind(op: Operation) -> str | None:

@@ -95,7 +95,7 @@ def rows_of_dots_in_sequence(module: Any) -> int:
 
     from tilewright.dialects import tile
 
-    dots = [op for op in module.walk() if isinstance(op, tile.DotOp)]
+    dots = _dots(module)
     blocks = [op.parent for op in dots if isinstance(op.parent_op(), scf.ForOp)]
     sizes = {tile.element_bytes(tile.element_of(v)) for op in dots for v in (op.lhs, op.rhs)}
     if len(blocks) == len(set(blocks)) or sizes != {_HALF_BYTES}:

@@ -88,18 +88,14 @@ class _Stages(Mapping[str, Any]):
             names["asm"] = None
         if self._kernel.cubin is not None:
             names["cubin"] = None
-            if _can_disassemble():
+            from tilewright.backends.nvidia.assemble import can_disassemble
+
+            if can_disassemble():
                 names["sass"] = None
         return iter([*names, "object"])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _can_disassemble() -> bool:
-    from tilewright.backends.nvidia.assemble import can_disassemble
-
-    return can_disassemble()
 
 
 def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:

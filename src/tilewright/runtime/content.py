@@ -64,10 +64,6 @@ def _pairs(mapping: Mapping[Any, Any]) -> tuple[Any, ...]:
     return tuple(itertools.chain.from_iterable(mapping.items()))
 
 
-def _class_pairs(cls: type) -> tuple[Any, ...]:
-    return _pairs(vars(cls))
-
-
 def _of_function(function: types.FunctionType) -> tuple[Any, ...]:
     return function.__code__, function.__defaults__, function.__kwdefaults__
 
@@ -221,7 +217,7 @@ class Content:
         stamp = _installed_stamp(module)
         if stamp:
             return self._named("class", module, f"{value.__qualname__} {stamp}")
-        self._watch(value, _class_pairs)
+        self._watch(value, lambda cls: _pairs(vars(cls)))
         bases = ",".join(map(self.text, value.__bases__))
         items = sorted((k, v) for k, v in vars(value).items() if k not in _CLASS_NOISE)
         held = ",".join(f"{k}={self.text(v)}" for k, v in items)
@@ -273,7 +269,7 @@ class Content:
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(value, functools._lru_cache_wrapper):
             return f"cached {self.text(wrapped)}"
-        if isinstance(value, types.ModuleType) or _is_mock(value):
+        if isinstance(value, types.ModuleType) or type(value).__module__ == "unittest.mock":
             return self.unknown(value)
         try:
             reduced = value.__reduce_ex__(2)
@@ -419,10 +415,6 @@ def _slots(cls: type) -> tuple[str, ...]:
         for n in names
         if n not in ("__dict__", "__weakref__")
     )
-
-
-def _is_mock(value: Any) -> bool:
-    return type(value).__module__ == "unittest.mock"
 
 
 @functools.lru_cache(512)

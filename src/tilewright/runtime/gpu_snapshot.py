@@ -6,7 +6,10 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
+
+import numpy
 
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.devices import Place, device_of, gpu_address, stream_library
@@ -65,29 +68,15 @@ def gpu_range(value: Any) -> MemoryRange | None:
         return gpu_range(value.base)
     if hasattr(value, "__cuda_array_interface__"):
         facts = value.__cuda_array_interface__
-        shape, strides = facts.get("shape"), facts.get("strides")
-        if shape is None:
+        if facts.get("shape") is None:
             return None
-        item = int(facts["typestr"][2:])
-        if strides is None:
-            strides = [item] * len(shape)
-            for i in range(len(shape) - 2, -1, -1):
-                strides[i] = strides[i + 1] * shape[i + 1]
-        return _element_range(gpu_address(value)[0], shape, strides, item)
+        address = gpu_address(value)[0]
+        # an array of NumPy's whose elements are not read
+        view = SimpleNamespace(__array_interface__={**facts, "data": (address, True)})
+        array = numpy.asarray(view)
+        low, high = numpy.lib.array_utils.byte_bounds(array) if array.size else (address, address)
+        return MemoryRange(low, high - low)
     return None
-
-
-def _element_range(
-    address: int, shape: Iterable[int], strides: Iterable[int], item: int
-) -> MemoryRange:
-    """From the lowest to the highest byte of an array; `strides` in bytes, `item` bytes an element."""
-    low = high = 0
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return MemoryRange(address, 0)
-        reach = (extent - 1) * stride
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    return MemoryRange(address + low, high - low + item)
 
 
 def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:

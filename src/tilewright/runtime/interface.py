@@ -36,7 +36,8 @@ class KernelDecorator(KernelInterface):
     def __init__(self, fn: Any, arg_names: Sequence[str]) -> None:
         self.fn = fn
         self.arg_names = list(arg_names)
-        self._defaults = _parameter_defaults(fn)
+        params = getattr(fn, "params", ())
+        self._defaults = {p.name: p.default for p in params if p.has_default}
 
     @property
     def base_fn(self) -> Any:
@@ -66,10 +67,3 @@ def parameter_names(kernel: Any, decorator: str) -> list[str]:
             help=f"put @jit below @{decorator}, next to the function",
         )
     return list(names)
-
-
-def _parameter_defaults(kernel: Any) -> dict[str, Any]:
-    """Default values of a kernel's parameters by name (empty for kernels without `params`)."""
-    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return {p.name: p.default for p in getattr(kernel, "params", ()) if p.has_default}

@@ -179,13 +179,9 @@ def array_address(value: Any) -> tuple[int, dtype]:
     if on_gpu:
         address, kind = gpu_address(value)
         return address, element_type(kind)
-    if hasattr(value, "__array_interface__"):
-        if hasattr(value, "ctypes") and hasattr(value, "dtype"):
-            return value.ctypes.data, element_type(value.dtype)
-        return _view(value)
-    if hasattr(value, "__dlpack__"):
-        return _view(value)
-    raise LaunchError(f"expected an array, got a {type(value).__name__}")
+    if all(hasattr(value, name) for name in ("__array_interface__", "ctypes", "dtype")):
+        return value.ctypes.data, element_type(value.dtype)
+    return _view(value)
 
 
 def _tensor_address(value: Any) -> tuple[int, dtype]:
@@ -210,18 +206,9 @@ def _tensor_address(value: Any) -> tuple[int, dtype]:
 
 def _view(value: Any) -> tuple[int, dtype]:
     """Address and dtype through NumPy, which validates the object's array protocol."""
-    import numpy
+    from tilewright.interpreter.arrays import numpy_view
 
-    try:
-        if hasattr(value, "__array_interface__"):
-            array = numpy.asarray(value)
-        else:
-            array = numpy.from_dlpack(value)
-    except (BufferError, TypeError, ValueError, RuntimeError) as error:
-        raise LaunchError(
-            f"the {type(value).__name__} cannot be read as an array on the CPU: {error}",
-            help="pass a NumPy array or a torch tensor",
-        ) from None
+    array = numpy_view(value)
     return array.ctypes.data, element_type(array.dtype)
 
 
@@ -293,7 +280,9 @@ class Specializer:
 
     def _runtime(self, param: KernelParam, value: Any, align: bool) -> ArgumentType:
         kind = type(value)
-        if kind is bool or kind is int or kind is float:
+        if is_numpy_scalar(value):
+            value = value.item()
+        if isinstance(value, (bool, int, float)):  # enums, too
             return self._number(param, value, align)
         if value is None or isinstance(value, (str, dtype, KernelFunction, constexpr)):
             return ArgumentType(constexpr(value))
@@ -306,10 +295,6 @@ class Specializer:
             )
         if isinstance(value, MockTensor):
             return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
-        if is_numpy_scalar(value):
-            return self._number(param, value.item(), align)
-        if isinstance(value, (bool, int, float)):  # subclasses: enums
-            return self._number(param, value, align)
         if is_array(value):
             address, element = array_address(value)
             fixed = annotated_type(param)
@@ -342,9 +327,10 @@ class Specializer:
         if value == 1 and not param.do_not_specialize:
             return ArgumentType(constexpr(1))
         kind = integer_type(value)
-        slot = "uint" if kind is dtypes.uint64 else "int"
         known = value >= 0 and not param.do_not_specialize
-        return ArgumentType(kind, slot, align and _is_aligned_size(value), nonnegative=known)
+        return ArgumentType(
+            kind, slot_kind(kind), align and _is_aligned_size(value), nonnegative=known
+        )
 
 
 def _is_aligned_size(value: int) -> bool:
@@ -354,19 +340,17 @@ def _is_aligned_size(value: int) -> bool:
 
 
 def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
+    slot = slot_kind(fixed)
     if fixed.is_floating():
-        if fixed.name not in ("fp32", "fp64"):
-            return ArgumentType(dtypes.float32, "fp32")
-        return ArgumentType(fixed, fixed.name)
+        return ArgumentType(fixed if fixed.is_fp64() else dtypes.float32, slot)
     if isinstance(value, float):
         raise LaunchError(f"it is annotated {fixed}, and {value!r} is a float")
     if fixed.is_bool():
-        return ArgumentType(fixed, "bool")
+        return ArgumentType(fixed, slot)
     bits = fixed.primitive_bitwidth
     low, high = (0, 1 << bits) if fixed.is_int_unsigned() else (-(1 << bits - 1), 1 << bits - 1)
     if not low <= value < high:
         raise IntegerOverflowError(f"{value} does not fit its annotated type {fixed}")
-    slot = "uint" if fixed.is_int_unsigned() else "int"
     return ArgumentType(fixed, slot, align and _is_aligned_size(value))
 
 

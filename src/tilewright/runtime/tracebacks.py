@@ -34,14 +34,7 @@ def caller_location() -> SourceLocation | None:
         frame = frame.f_back
     if frame is None:
         return None
-    line, column, end = frame.f_lineno, 0, None
-    positions = list(frame.f_code.co_positions())
-    if 0 <= frame.f_lasti // 2 < len(positions):
-        start, stop, first, last = positions[frame.f_lasti // 2]
-        if start is not None and first is not None:
-            line, column = start, first
-            end = last if start == stop else None
-    return SourceLocation(frame.f_code.co_filename, line, column, end)
+    return SourceLocation.of_instruction(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
 def warn_caller(text: str) -> None:

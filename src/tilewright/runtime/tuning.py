@@ -314,7 +314,8 @@ class Tuner:
         return TuningRecord(
             {
                 "kernel": str(source),
-                "compiler": compiler_text(),
+                # a different compiler yields different timings
+                "compiler": " ".join((own_content(), *tool_versions())),
                 "target": target_text(list(task.named.values())),
                 "threads": str(now.num_threads or "all"),
                 "disabled": ",".join(now.disabled_passes),
@@ -351,11 +352,6 @@ def target_text(args: Sequence[Any]) -> str:
         return f"{family}:{platform.machine()}:{platform.processor()}"
 
 
-def compiler_text() -> str:
-    """A hash of the compiler's own code, because a different compiler yields different timings."""
-    return " ".join((own_content(), *tool_versions()))
-
-
 def set_zero(value: Any) -> None:
     """Fill an array of any library with zeros; ignore other values."""
     if hasattr(value, "zero_"):
@@ -372,11 +368,6 @@ def _first_line(error: Exception) -> str:
 _FORMAT = 1
 
 
-def records_directory() -> Path:
-    """The folder of tuning results: `tuning` in the cache folder."""
-    return cache_root() / "tuning"
-
-
 class TuningRecord:
     """Timings of one kernel on one target for one tuning key.
 
@@ -388,7 +379,7 @@ class TuningRecord:
         self.identity = dict(identity)
         text = json.dumps(self.identity, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:40]
-        self.path = (directory or records_directory()) / f"{digest}.json"
+        self.path = (directory or cache_root() / "tuning") / f"{digest}.json"
 
     def load(self) -> dict[str, list[float]]:
         """Timings by configuration text; {} when there are none."""

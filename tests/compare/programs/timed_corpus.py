@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +40,7 @@ def stuck(job):
     """Does not come back from its second kernel, which is left out the next time."""
     say = worker.Events(job.events)
     names = [name for name in ("one", "two") if name not in job.skipped]
-    rows = [Row(name).as_dict() for name in names]
+    rows = [asdict(Row(name)) for name in names]
     say("recorded", kernels=rows)
     for row in rows:
         say("start", kernel=row["kernel"])

@@ -47,12 +47,8 @@ _MOST_THREADS, _LOCAL_BYTES, _REGISTERS, _DYNAMIC_SHARED, _LARGE_CLUSTER = 0, 3,
 #: of CUjit_option
 _INFO_LOG, _INFO_BYTES, _ERROR_LOG, _ERROR_BYTES, _VERBOSE = 3, 4, 5, 6, 12
 _LOG_BYTES = 1 << 14
-#: dynamic shared memory that needs no asking
-_FREE_SHARED = 48 << 10
 #: CUDA version from which launches that overlap can be captured in graphs
 _EARLY_LAUNCHES = 12030
-#: blocks of a cluster that need no asking
-_PORTABLE_CLUSTER = 8
 _PORTABLE_MAPPED = 1 | 2
 _OUT_OF_RESOURCES, _CAPTURE_IMPLICIT, _CLUSTER_TOO_LARGE = 701, 906, 912  # of CUresult
 _RELAXED = 2
@@ -220,9 +216,9 @@ class CudaDriver:
                     self.api.integer("cuFuncGetAttribute", what, function)
                     for what in (_REGISTERS, _LOCAL_BYTES, _MOST_THREADS)
                 ]
-                if plan.shared_bytes > _FREE_SHARED:
+                if plan.shared_bytes > api.FREE_SHARED:
                     self.api.cuFuncSetAttribute(function, _DYNAMIC_SHARED, plan.shared_bytes)
-                if plan.cluster_size > _PORTABLE_CLUSTER:
+                if plan.cluster_size > api.PORTABLE_CLUSTER:
                     self.api.cuFuncSetAttribute(function, _LARGE_CLUSTER, 1)
         except CudaError as error:
             raise self._load_error(error, artifact, device) from None
@@ -411,7 +407,7 @@ class CudaDriver:
             return OutOfResources(plan.threads * max(plan.registers, 1), 64 << 10, "registers")
         if code == _CLUSTER_TOO_LARGE:
             return OutOfResources(
-                plan.cluster_size, _PORTABLE_CLUSTER, f"CTAs of a cluster of {kernel}",
+                plan.cluster_size, api.PORTABLE_CLUSTER, f"CTAs of a cluster of {kernel}",
                 help="launch it with a smaller num_ctas; where it asks for none, with"
                 ' disable="distribute-rows-over-cluster", which chose this number for a long row',
             )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.errors import UnsupportedTarget
 
-_OUT_INT, _OUT_PTR, _OUT_SIZE = POINTER(c_int), POINTER(c_void_p), POINTER(c_size_t)
+_OUT_INT, _OUT_PTR = POINTER(c_int), POINTER(c_void_p)
 #: argument types of the driver's functions; all return CUresult
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
@@ -54,8 +54,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     ),
     "cuPointerGetAttribute": (c_void_p, c_int, c_void_p),
 }  # fmt: skip
-SUCCESS, OUT_OF_MEMORY, INVALID_IMAGE, NO_BINARY, UNSUPPORTED_PTX = 0, 2, 200, 209, 222
-JIT_COMPILER_NOT_FOUND, INVALID_PTX = 221, 218
+SUCCESS, OUT_OF_MEMORY, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX = 0, 2, 221, 222
+#: blocks of a cluster, and bytes of dynamic shared memory, that need no asking
+PORTABLE_CLUSTER, FREE_SHARED = 8, 48 << 10
 #: errors of a kernel that ran: the context is lost, every later call reports them
 ASYNCHRONOUS = frozenset((700, 702, 710, 714, 715, 716, 717, 718, 719))
 _POINTER_DEVICE_ORDINAL = 9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backends.base import Extent, TensorMap
+from tilewright.runtime.drivers.cuda_api import FREE_SHARED, PORTABLE_CLUSTER
 from tilewright.runtime.export import grids
 from tilewright.runtime.export.interface import Interface, Launch, asserts_of, render
 from tilewright.runtime.native.tensor_maps import DATA_TYPES, SWIZZLES
@@ -22,17 +23,11 @@ def launcher_source(interface: Interface) -> str:
         clusters=any(launch.plan.cluster_size > 1 for launch in interface.launches),
         plain=any(launch.plan.cluster_size == 1 for launch in interface.launches),
         maps=any(each["maps"] for each in launches),
-        large=any(launch.plan.shared_bytes > _PLAIN_SHARED for launch in interface.launches),
-        wide=any(launch.plan.cluster_size > _PORTABLE_CLUSTER for launch in interface.launches),
-        portable=_PORTABLE_CLUSTER,
+        large=any(launch.plan.shared_bytes > FREE_SHARED for launch in interface.launches),
+        wide=any(launch.plan.cluster_size > PORTABLE_CLUSTER for launch in interface.launches),
+        portable=PORTABLE_CLUSTER,
         memory=[{"name": w.name, "size": grids.c_text(w.size)} for w in interface.workspaces],
     )
-
-
-#: CTAs of a cluster that a kernel has without asking
-_PORTABLE_CLUSTER = 8
-#: bytes of shared memory that a kernel has without asking
-_PLAIN_SHARED = 48 << 10
 
 
 def _launch(launch: Launch, interface: Interface) -> dict[str, Any]:

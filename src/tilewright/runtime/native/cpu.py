@@ -20,9 +20,6 @@ from tilewright.runtime.native.signals import (
 )
 
 
-def Py_BuildValue(format: ptr, *values: i64) -> ptr: ...
-
-
 def tw_spin(turns: i64) -> None:
     """The loop of a waiting thread, to be timed."""
     for _ in range(turns):

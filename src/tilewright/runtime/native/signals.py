@@ -20,7 +20,7 @@ from ctypes import c_int32, c_int64, c_uint8, c_uint64, c_void_p
 from typing import Any
 
 from tilewright.runtime.native.language import *
-from tilewright.runtime.native.python import PyErr_Clear
+from tilewright.runtime.native.python import Py_BuildValue, PyErr_Clear
 from tilewright.runtime.native.records import *
 
 SIGINT, SIGBUS, SIGSEGV, SIGURG = 2, 7, 11, 23
@@ -251,7 +251,6 @@ def do_nothing(what: ptr) -> None:
 
 def PyErr_CheckSignals() -> i32: ...
 def PyErr_SetNone(kind: ptr) -> None: ...
-def Py_BuildValue(format: ptr, *values: i64) -> ptr: ...
 
 
 PyExc_KeyboardInterrupt = External("PyExc_KeyboardInterrupt")
