@@ -272,30 +272,30 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
 
 
 def _guess(p: KernelParam, pointer: bool, result: Signature) -> None:
-    fixed = annotated_type(p)
-    if fixed is not None:
-        result.add(p.name, ArgumentType(fixed, slot_kind(fixed)), "its annotation")
-    elif pointer or _POINTER.search(p.name):
-        kind = dtypes.pointer_type(dtypes.float32)
-        result.add(p.name, ArgumentType(kind, "address", True), GUESS)
-    elif _FLOATS.search(p.name):
-        result.add(p.name, ArgumentType(dtypes.float32, "fp32"), GUESS)
-    else:
-        result.add(p.name, ArgumentType(dtypes.int32, "int"), GUESS)
+    kind, reason = annotated_type(p), "its annotation"
+    aligned = kind is None and bool(pointer or _POINTER.search(p.name))
+    if kind is None:
+        plain = dtypes.float32 if aligned or _FLOATS.search(p.name) else dtypes.int32
+        kind, reason = dtypes.pointer_type(plain) if aligned else plain, GUESS
+    result.add(p.name, ArgumentType(kind, slot_kind(kind), aligned), reason)
 
 
 _ACCESSES = ("load", "store", "make_block_ptr", "make_tensor_descriptor")
 
 
+def _nodes(kernel: KernelFunction) -> list[ast.AST]:
+    """Of its source; none where that is gone."""
+    try:
+        return [*ast.walk(kernel.tree)]
+    except (OSError, TypeError):
+        return []
+
+
 def _pointers(kernel: KernelFunction) -> set[str]:
     """Parameters that some load or store starts from, by following assignments backwards."""
-    try:
-        tree = kernel.tree
-    except (OSError, TypeError):
-        return set()
     sources: dict[str, set[str]] = {}
     found: list[str] = []
-    for node in ast.walk(tree):
+    for node in _nodes(kernel):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -313,12 +313,8 @@ def _pointers(kernel: KernelFunction) -> set[str]:
 
 def _compared_with_text(kernel: KernelFunction) -> set[str]:
     """Names that the kernel compares with text: `ACTIVATION == "relu"`."""
-    try:
-        tree = kernel.tree
-    except (OSError, TypeError):
-        return set()
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _nodes(kernel):
         if isinstance(node, ast.Compare):
             parts = list(ast.walk(node))
             if any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in parts):

@@ -15,8 +15,8 @@ def _shape(size: Any) -> tuple[int, ...]:
     return tuple(size) if isinstance(size, tuple | list | torch.Size) else (size,)
 
 
-class MXFP4Tensor:
-    """e2m1 numbers, `data` holds one code of four bits per byte: of fp32 `data`, or of `size`."""
+class _Coded:
+    """Codes of the numbers `data`, or of `size`."""
 
     def __init__(self, data: Any = None, size: Any = None, device: Any = None) -> None:
         if data is None and size is None:
@@ -25,6 +25,13 @@ class MXFP4Tensor:
         self.size = tuple(data.shape) if data is not None else _shape(size)
         if data is not None:
             self.data = self._codes(data)
+
+    def _codes(self, values: Any) -> Any:
+        raise NotImplementedError
+
+
+class MXFP4Tensor(_Coded):
+    """e2m1 numbers, `data` holds one code of four bits per byte: of fp32 `data`, or of `size`."""
 
     def random(self) -> MXFP4Tensor:
         """Fill with random codes; gives the tensor."""
@@ -59,18 +66,13 @@ class MXFP4Tensor:
         return codes[..., : original_shape[dim]].movedim(-1, dim)
 
 
-class MXScaleTensor:
+class MXScaleTensor(_Coded):
     """e8m0 scales, powers of two: `data` holds the exponents plus 127, 255 is NaN."""
 
-    def __init__(self, data: Any = None, size: Any = None, device: Any = None) -> None:
-        if data is None and size is None:
-            raise ValueError("Either parameter data or size must be provided")
-        self.device = data.device if data is not None else device
-        self.size = tuple(data.shape) if data is not None else _shape(size)
-        if data is not None:
-            exponents = torch.floor(torch.log2(data.to(torch.float32))).add(127)
-            valid = torch.isfinite(data) & (data > 0)
-            self.data = torch.where(valid, exponents.clamp(0, 254), 255).to(torch.uint8)
+    def _codes(self, values: Any) -> Any:
+        exponents = torch.floor(torch.log2(values.to(torch.float32))).add(127)
+        valid = torch.isfinite(values) & (values > 0)
+        return torch.where(valid, exponents.clamp(0, 254), 255).to(torch.uint8)
 
     def random(self, low: float | None = None, high: float | None = None) -> MXScaleTensor:
         """Fill with random powers of two from `low` to `high`; gives the tensor."""

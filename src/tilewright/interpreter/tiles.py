@@ -38,29 +38,21 @@ def _arange(ctx: Any, attributes: Attributes, kinds: Kinds) -> Any:
     return [np.arange(attributes["start"], attributes["end"], dtype=numpy_dtype(kinds[0]))]
 
 
-@implements("tile.splat", moves=True)
-def _splat(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
-    return [on_values(value, lambda a: np.full(_shape(kinds), a))]
+def _moves(name: str, function: Callable[[Any, Any], Any], attribute: str = "") -> None:
+    """`name` means `function` of the operand and an attribute, or the shape of the result."""
+
+    def meaning(ctx: Any, attributes: Attributes, kinds: Kinds, value: Any) -> Any:
+        how = attributes[attribute] if attribute else _shape(kinds)
+        return [on_values(value, lambda a: function(a, how))]
+
+    implements(name, moves=True)(meaning)
 
 
-@implements("tile.broadcast", moves=True)
-def _broadcast(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
-    return [on_values(value, lambda a: np.broadcast_to(a, _shape(kinds)))]
-
-
-@implements("tile.expand_dims", moves=True)
-def _expand_dims(ctx: Any, attributes: Attributes, kinds: Any, value: Any) -> Any:
-    return [on_values(value, lambda a: np.expand_dims(a, attributes["axis"]))]
-
-
-@implements("tile.reshape", moves=True)
-def _reshape(ctx: Any, attributes: Any, kinds: Kinds, value: Any) -> Any:
-    return [on_values(value, lambda a: np.reshape(a, _shape(kinds)))]
-
-
-@implements("tile.trans", moves=True)
-def _trans(ctx: Any, attributes: Attributes, kinds: Any, value: Any) -> Any:
-    return [on_values(value, lambda a: np.transpose(a, tuple(attributes["order"])))]
+_moves("tile.splat", lambda a, shape: np.full(shape, a))
+_moves("tile.broadcast", np.broadcast_to)
+_moves("tile.reshape", np.reshape)
+_moves("tile.expand_dims", np.expand_dims, "axis")
+_moves("tile.trans", np.transpose, "order")
 
 
 @implements("tile.join", moves=True)

@@ -222,15 +222,11 @@ def _new_figure(show: bool) -> tuple[Any, Callable[[], None]]:
     figure = pyplot.figure()
 
     def show_and_close() -> None:
-        with _quiet():
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             pyplot.show()
         pyplot.close(figure)
 
     return figure, show_and_close
-
-
-def _quiet() -> Any:
-    return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
 def _write_html(folder: Path, benches: Sequence[Benchmark], tables: Sequence[ResultTable]) -> None:
