@@ -38,7 +38,21 @@ def compile_with_hooks(
     """`compile_kernel`, with the hooks called; `key`: under which the process remembers the result."""
     if before_compilation is None and after_compilation is None:
         return compile_kernel(kernel, signature, options, target)
-    given = _description(kernel, signature, options, target, key, warmup)
+    constants = {n: t.type.value for n, t in signature.items() if isinstance(t.type, constexpr)}
+    types = {n: "constexpr" if n in constants else _text(t) for n, t in signature.items()}
+    chosen = asdict(options)
+    details = {
+        **chosen, "key": key, "signature": types, "constants": constants, "device": str(target), "is_warmup": warmup,
+        "specialization_data": json.dumps(
+            {"name": kernel.__qualname__, "signature": types, "constexprs": constants, "options": chosen}, default=repr
+        ),
+    }  # fmt: skip
+    shown = ", ".join(f"{name}: {text}" for name, text in types.items())
+    function = SimpleNamespace(module=kernel.module, name=kernel.__qualname__, jit_function=kernel)
+    given = {
+        "key": key, "repr": f"{kernel.__name__}[num_warps={options.num_warps}, num_stages={options.num_stages}]({shown})",
+        "fn": function, "compile": details, "is_manual_warmup": warmup, "already_compiled": False,
+    }  # fmt: skip
     if before_compilation is not None:
         before_compilation(**given)
     found = compile_kernel(kernel, signature, options, target)
@@ -54,28 +68,3 @@ def _text(argument: ArgumentType) -> str:
         + (":16" if argument.divisible else "")
         + ("+" if argument.nonnegative else "")
     )
-
-
-def _description(
-    kernel: Any,
-    signature: Mapping[str, ArgumentType],
-    options: Options,
-    target: Any,
-    key: Any,
-    warmup: bool,
-) -> dict[str, Any]:
-    constants = {n: t.type.value for n, t in signature.items() if isinstance(t.type, constexpr)}
-    types = {n: "constexpr" if n in constants else _text(t) for n, t in signature.items()}
-    chosen = asdict(options)
-    details = {
-        **chosen, "key": key, "signature": types, "constants": constants, "device": str(target), "is_warmup": warmup,
-        "specialization_data": json.dumps(
-            {"name": kernel.__qualname__, "signature": types, "constexprs": constants, "options": chosen}, default=repr
-        ),
-    }  # fmt: skip
-    shown = ", ".join(f"{name}: {text}" for name, text in types.items())
-    function = SimpleNamespace(module=kernel.module, name=kernel.__qualname__, jit_function=kernel)
-    return {
-        "key": key, "repr": f"{kernel.__name__}[num_warps={options.num_warps}, num_stages={options.num_stages}]({shown})",
-        "fn": function, "compile": details, "is_manual_warmup": warmup, "already_compiled": False,
-    }  # fmt: skip
