@@ -94,17 +94,14 @@ class Launcher:
     def _fast_function(self, case: _Case) -> Callable[..., Any] | None:
         """The function for arguments of these classes, if they have a fast path."""
         with self._lock:
-            return self._fast.get(case) or self._made(case)
-
-    def _made(self, case: _Case) -> Callable[..., Any] | None:
-        code = FastPathSource(self, *case)
-        if not code.possible:
-            return None
-        entries: dict[Any, Any] = {}
-        function, scope = self._generate(code.body(), code, entries)
-        self._fast[case] = function
-        self._keys[case] = scope, entries
-        return function
+            if case not in self._fast:
+                code = FastPathSource(self, *case)
+                if not code.possible:
+                    return None
+                entries: dict[Any, Any] = {}
+                self._fast[case], scope = self._generate(code.body(), code, entries)
+                self._keys[case] = scope, entries
+            return self._fast[case]
 
     def _generate(
         self, fast: str, code: FastPathSource | None, entries: dict[Any, Any] | None = None
