@@ -10,6 +10,7 @@ the same bits. Programs own a slice of each array; stores give each address one 
 import dataclasses
 
 import numpy as np
+from tests.random.statements import Statements
 
 SLICE = 4096
 """Elements of `x`, `y` and `z` that a program owns."""
@@ -48,24 +49,15 @@ class Program:
         return {"x": x, "y": y, "z": z, "j": j, "h": h, **self.scalars}
 
 
-class Writer:
+class Writer(Statements):
     """The statements so far, and what later ones may use."""
 
     def __init__(self, rng, lanes):
-        self.rng, self.lanes = rng, lanes
-        self.lines, self.tiles, self.scalars = [], ["o"], ["pid", "n", "m", "s"]
-        self.depth, self.count, self.size = 1, 0, 0
+        super().__init__(rng)
+        self.lanes, self.size = lanes, 0
+        self.tiles, self.scalars = ["o"], ["pid", "n", "m", "s"]
         self.counters = []
         """Scalars of loops below 32, which addresses may use."""
-
-    def emit(self, text):
-        self.lines.append("    " * self.depth + text)
-
-    def let(self, text, kind="v"):
-        self.count += 1
-        name = f"{kind}{self.count}"
-        self.emit(f"{name} = {text}")
-        return name
 
     # ---- numbers ----
 

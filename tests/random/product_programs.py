@@ -11,6 +11,7 @@ import dataclasses
 
 import ml_dtypes
 import numpy as np
+from tests.random.statements import Statements
 
 ROWS, COLUMNS = 256, 256
 """Extents of the operands `x` and `y`, behind which there is some room."""
@@ -50,24 +51,15 @@ class Program:
         return {"x": x, "y": y, "t": t, "out": out, **self.scalars}
 
 
-class Writer:
+class Writer(Statements):
     """The statements of one program so far."""
 
     def __init__(self, rng, kind):
-        self.rng, self.kind = rng, kind
-        self.lines, self.depth, self.count, self.slots = [], 1, 0, 0
+        super().__init__(rng)
+        self.kind, self.slots = kind, 0
         self.wide = kind in ("int8", "float8e5")
         self.sums = "tl.int32" if kind == "int8" else "tl.float32"
         self.counters = []
-
-    def emit(self, text):
-        self.lines.append("    " * self.depth + text)
-
-    def let(self, text, kind="v"):
-        self.count += 1
-        name = f"{kind}{self.count}"
-        self.emit(f"{name} = {text}")
-        return name
 
     # ---- operands ----
 
@@ -203,8 +195,7 @@ class Writer:
 
     def loop(self, shape, depth):
         rng = self.rng
-        self.count += 1
-        i = f"i{self.count}"
+        i = self.name("i")
         if rng.random() < 0.15:
             self.emit(f"{i} = {rng.choice(('0', 's'))}")
             self.emit(f"while {i} < {rng.choice(('m', '3', 'tl.load(t) + 1'))}:")

@@ -10,6 +10,7 @@ import dataclasses
 
 import ml_dtypes
 import numpy as np
+from tests.random.statements import Statements
 
 KINDS = {
     "float32": np.dtype(np.float32),
@@ -52,26 +53,17 @@ class Program:
         }  # fmt: skip
 
 
-class Writer:
+class Writer(Statements):
     """The statements of one program so far."""
 
     def __init__(self, rng, kind, lanes, rows):
-        self.rng, self.kind, self.lanes, self.rows = rng, kind, lanes, rows
+        super().__init__(rng)
+        self.kind, self.lanes, self.rows = kind, lanes, rows
         self.wide = "tl.int32" if kind in ("int8", "int32") else "tl.float32"
-        self.lines, self.depth, self.count = [], 1, 0
         self.other = rng.choice(("row", "row", "m - 1 - row", "row * 0"))
         """Row of `y` that a program may read besides its own; `y` is written where there is none."""
         self.scalars, self.results = [], 0
         """Values of a row (a scalar, or one for each of `rows` rows) that later passes may use."""
-
-    def emit(self, text):
-        self.lines.append("    " * self.depth + text)
-
-    def let(self, text, kind="v"):
-        self.count += 1
-        name = f"{kind}{self.count}"
-        self.emit(f"{name} = {text}")
-        return name
 
     # ---- shapes: one row is a tile of one dimension, several are a tile of two ----
 
@@ -196,8 +188,7 @@ class Writer:
         """A pass over the row block by block."""
         rng = self.rng
         axis = 1 if self.rows else 0
-        self.count += 1
-        i, sums = f"i{self.count}", []
+        i, sums = self.name("i"), []
         shape = f"tl.zeros(({self.rows},), {self.wide})" if self.rows else None
         for _ in range(rng.randrange(0, 3)):
             fn, tiled = rng.choice(("sum", "sum", "max", "min")), rng.random() < 0.5

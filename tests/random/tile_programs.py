@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.random.statements import Statements
 
 WIDTHS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 KINDS = (*WIDTHS, "int1")
@@ -86,24 +87,16 @@ class Tile:
         return int(self.kind.lstrip("uint"))
 
 
-class Writer:
+class Writer(Statements):
     """The statements so far, and the tiles that later ones may use."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.rng, self.lines, self.tiles = rng, list[str](), list[Tile]()
-        self.depth, self.count = 1, 0
+        super().__init__(rng)
+        self.tiles = list[Tile]()
         self.slots = dict.fromkeys(KINDS, 0)
 
-    def emit(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
-
     def add(self, text: str, shape: tuple[int, ...], kind: str) -> Tile:
-        tile = Tile(self.name(), shape, kind)
-        self.emit(f"{tile.name} = {text}")
+        tile = Tile(self.let(text), shape, kind)
         self.tiles.append(tile)
         return tile
 
