@@ -20,6 +20,7 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.function import KernelFunction
+from tilewright.backends.llvm.inline_ptx import VOID, inline_ptx
 from tilewright.backends.llvm.types import Builder, Value, call, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
@@ -273,7 +274,7 @@ class KernelCodegen(Codegen):
             cluster.synchronize(self)
             return
         if self.warps == 1 and not self.role:
-            self.emit_convergent_asm("bar.warp.sync -1;", "~{memory}", ir.VoidType(), [])
+            self.emit_convergent_asm("bar.warp.sync -1;")
             return
         name, numbers = ("count", [1, 32 * self.warps]) if self.role else ("all", [0])
         given = [ir.Constant(I32, number) for number in numbers]
@@ -343,32 +344,27 @@ class KernelCodegen(Codegen):
             self._shared = space
         return self._shared
 
-    def registers(self, kinds: list[ir.Type]) -> ir.Type:
-        """The type of several registers that one instruction gives.
-
-        Many of them get a name: LLVM's text spells a type out at each use, and an instruction of a
-        tensor core has up to 128 registers, each taken out by an instruction of its own.
-        """
-        if len(kinds) <= 8 or any(kind != kinds[0] for kind in kinds):
-            return ir.LiteralStructType(kinds)
-        name = f"{kinds[0]}x{len(kinds)}"
-        kind = self.module.context.get_identified_type(name)
-        if kind.is_opaque:
-            kind.set_body(*kinds)
-        return kind
-
-    def emit_asm(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
-        """Inline PTX with effects, done by every thread that gets there."""
-        function = ir.FunctionType(kind, [v.type for v in operands])
-        return self.builder.asm(function, text, constraints, operands, side_effect=True)
+    def emit_asm(
+        self,
+        text: str,
+        operands: Sequence[Value] = (),
+        result: ir.Type | Sequence[ir.Type] = VOID,
+        memory: bool = True,
+        **more: Any,
+    ) -> Any:
+        """`inline_ptx` with effects, done by every thread that gets there."""
+        b = self.builder
+        return inline_ptx(b, text, operands, result, side_effect=True, memory=memory, **more)
 
     def emit_convergent_asm(
-        self, text: str, constraints: str, kind: ir.Type, operands: list[Value]
-    ) -> Value:
-        """Inline PTX that threads do together: LLVM may not move it into or out of branches."""
-        made = self.emit_asm(text, constraints, kind, operands)
-        made.attributes.add("convergent")
-        return made
+        self,
+        text: str,
+        operands: Sequence[Value] = (),
+        result: ir.Type | Sequence[ir.Type] = VOID,
+        **more: Any,
+    ) -> Any:
+        """The same that threads do together."""
+        return self.emit_asm(text, operands, result, convergent=True, **more)
 
 
 # ---- small operations -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.math.common import Arithmetic
 from tilewright.backends.llvm.types import Builder, constant, like
 
@@ -212,15 +213,11 @@ def _on_nvidia(operation: str, direction: str, b: Builder, ctx: MathContext, *va
     kind = values[0].type
     direction = {"rd": "rm", "ru": "rp"}.get(direction, direction)  # to minus and plus infinity
     if operation == "narrow":
-        form = ir.FunctionType(ir.FloatType(), [kind])
-        made = b.asm(form, f"cvt.{direction}.f32.f64 $0, $1;", "=f,d", [*values], side_effect=False)
+        made = inline_ptx(b, f"cvt.{direction}.f32.f64 $0, $1;", values, ir.FloatType())
         return b.fpext(made, kind)
-    letter, width = ("d", "f64") if isinstance(kind, ir.DoubleType) else ("f", "f32")
-    form = ir.FunctionType(kind, [kind] * len(values))
+    width = "f64" if isinstance(kind, ir.DoubleType) else "f32"
     places = ", ".join(f"${i}" for i in range(len(values) + 1))
-    constraints = ",".join([f"={letter}", *[letter] * len(values)])
-    text = f"{operation}.{direction}.{width} {places};"
-    return b.asm(form, text, constraints, [*values], side_effect=False)
+    return inline_ptx(b, f"{operation}.{direction}.{width} {places};", values, kind)
 
 
 def _function(operation: str, direction: str) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.types import Builder, constant
 
@@ -31,8 +32,7 @@ POW = (8.3333332046e-02, 1.2500105412e-02, 2.2294658920e-03, 4.6064608534e-04)
 
 
 def _instruction(b: Builder, text: str, x: Any) -> Any:
-    kind = ir.FunctionType(x.type, [x.type])
-    return b.asm(kind, f"{text} $0, $1;", "=f,f", [x], side_effect=False)
+    return inline_ptx(b, f"{text} $0, $1;", [x], x.type)
 
 
 def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
@@ -174,16 +174,14 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     if above is not None:  # the reciprocal of y / 4 is always normal (4 ulp from 2^126 on)
         power, one = above
         quarter = constant(kind, 0.25)
-        form = ir.FunctionType(kind, [kind] * 3)
         operands = [power, quarter, constant(kind, 0.25 * one)]
-        less = b.asm(form, "fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f", operands, side_effect=False)
+        less = inline_ptx(b, "fma.rn.f32 $0, $1, $2, $3;", operands, kind)
         inverse = reciprocal(b, less)
         return b.fmul(x, b.fmul(inverse, quarter))
     small, large = _needs_scale(y)
     if not (small or large):
         return b.fmul(x, reciprocal(b, y))
-    magnitude = ir.FunctionType(kind, [kind])
-    size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
+    size = _instruction(b, "abs.f32", y)
     scale = constant(kind, 1.0)
     if large:
         is_large = b.fcmp_ordered(">", size, constant(kind, 2.0**126))
@@ -252,9 +250,7 @@ def to_bf16(b: Builder, x: Any) -> Any:
     in the high half, as in the fp32 representation of the bf16 value.
     """
     word, half = ir.IntType(32), ir.IntType(16)
-    kind = ir.FunctionType(word, [x.type, x.type])
-    operands = [x, ir.Constant(x.type, 0.0)]
-    both = b.asm(kind, _TO_BF16_PAIR, "=r,f,f", operands, side_effect=False)
+    both = inline_ptx(b, _TO_BF16_PAIR, [x, ir.Constant(x.type, 0.0)], word)
     return b.trunc(b.lshr(both, ir.Constant(word, 16)), half)
 
 
@@ -278,8 +274,7 @@ def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
     word, half = ir.IntType(32), ir.IntType(16)
     made: list[Any] = []
     for low, high in zip(values[::2], values[1::2], strict=True):
-        kind = ir.FunctionType(word, [high.type, low.type])
-        both = b.asm(kind, _TO_BF16_PAIR, "=r,f,f", [high, low], side_effect=False)
+        both = inline_ptx(b, _TO_BF16_PAIR, [high, low], word)
         made += [b.trunc(both, half), b.trunc(b.lshr(both, ir.Constant(word, 16)), half)]
     return made
 
@@ -334,7 +329,6 @@ def gate_pairs(
     overflowing, and a NaN (which `minnum` drops) from the other element.
     """
     single = xs[0].type if xs else ir.FloatType()
-    form = ir.FunctionType(single, [single] * 3)
     sums = []
     for given in powers:
         power = given if name == "exp2" else b.fmul(given, constant(single, _LOG2_E))
@@ -346,7 +340,7 @@ def gate_pairs(
         for x, other in ((xs[i], sums[i + 1]), (xs[i + 1], sums[i])):
             operands = [other, inverse, constant(single, -_CUT)]
             text = "fma.rn.sat.f32 $0, $1, $2, $3;"
-            share = b.asm(form, text, "=f,f,f,f", operands, side_effect=False)
+            share = inline_ptx(b, text, operands, single)
             made.append(b.fmul(x, share))
     return made
 

@@ -211,7 +211,7 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
             pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
             words.append(joined([bits[r] for r in pair], gen.builder))
         operands = [place.address((row, column)), *words]
-        writes.append(gen.emit_convergent_asm(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands))
+        writes.append(gen.emit_convergent_asm(text, operands))
     sink_to_stores(gen.builder.block, writes)
 
 
@@ -228,7 +228,7 @@ def proxy_fence(gen: KernelCodegen) -> None:
     """Writes to shared memory before are seen by asynchronous readers after, where there are any."""
     if not gen.reads_asynchronously:
         return
-    gen.emit_convergent_asm("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("fence.proxy.async.shared::cta;")
 
 
 def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
@@ -254,18 +254,16 @@ def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
         guard = "" if always else "@$3 "
         text = f"{guard}cp.async.{cache}.shared.global [$0], [$1], {bytes_}, $2;"
         amount = ir.Constant(I32, bytes_) if live is None else live
-        operands = [target, address, amount, *([] if always else [active])]
-        constraints = "r,l,r" + ("" if always else ",b") + ",~{memory}"
-        gen.emit_asm(text, constraints, ir.VoidType(), operands)
+        gen.emit_asm(text, [target, address, amount, *([] if always else [active])])
 
 
 def lower_commit(gen: KernelCodegen, op: gpu.AsyncCommitGroupOp) -> None:
-    gen.emit_convergent_asm("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("cp.async.commit_group;")
 
 
 def lower_wait(gen: KernelCodegen, op: gpu.AsyncWaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
-    gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm(text)
     proxy_fence(gen)
 
 

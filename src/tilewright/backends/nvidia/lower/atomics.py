@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import conditional, retry
+from tilewright.backends.llvm.inline_ptx import names
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import memory
 from tilewright.backends.nvidia.lower.memory import owner, runs
@@ -63,10 +64,10 @@ def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Gene
         return
     fence = f"fence.acq_rel.{scope};"
     if sem in ("release", "acq_rel"):
-        gen.emit_asm(fence, "~{memory}", ir.VoidType(), [])
+        gen.emit_asm(fence)
     yield f"relaxed.{scope}"
     if sem in ("acquire", "acq_rel") and used:
-        gen.emit_asm(fence, "~{memory}", ir.VoidType(), [])
+        gen.emit_asm(fence)
 
 
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
@@ -249,14 +250,9 @@ def _red(
         suffix = f"{form}x2"
     name, kind = suffix.rsplit(".", 1)
     vector = f".v{len(raw)}" if len(raw) > 1 else ""
-    names = ", ".join(f"${i + 1}" for i in range(len(raw)))
-    names = f"{{{names}}}" if len(raw) > 1 else names
     guard = f"@${len(raw) + 1} " if live is not None else ""
-    text = f"{guard}red.{order}.global.{name}{vector}.{kind} [$0], {names};"
-    letters = [_letter(v.type) for v in raw]
-    constraints = ",".join(["l", *letters, *(["b"] if live is not None else []), "~{memory}"])
-    operands = [address, *raw, *([live] if live is not None else [])]
-    gen.emit_asm(text, constraints, ir.VoidType(), operands)
+    text = f"{guard}red.{order}.global.{name}{vector}.{kind} [$0], {names(len(raw), 1)};"
+    gen.emit_asm(text, [address, *raw, *([live] if live is not None else [])])
 
 
 # ---- with results ------------------------------------------------------------------------------------------
@@ -314,16 +310,8 @@ def _rmw(
 def _atom(
     gen: KernelCodegen, text: str, address: Value, values: list[Value], kind: ir.Type
 ) -> Value:
-    letters = [_letter(v.type) for v in values]
-    names = ", ".join(f"${i + 2}" for i in range(len(values)))
-    constraints = ",".join([f"={_letter(kind)}", "l", *letters, "~{memory}"])
-    return gen.emit_asm(f"{text} $0, [$1], {names};", constraints, kind, [address, *values])
-
-
-def _letter(kind: ir.Type) -> str:
-    if isinstance(kind, ir.IntType):
-        return {16: "h", 32: "r", 64: "l"}[kind.width]
-    return "d" if isinstance(kind, ir.DoubleType) else "f"
+    listed = ", ".join(f"${i + 2}" for i in range(len(values)))
+    return gen.emit_asm(f"{text} $0, [$1], {listed};", [address, *values], kind)
 
 
 def _cas(gen: KernelCodegen, order: str, pointer: Value, old: Value, new: Value) -> Value:
@@ -343,9 +331,7 @@ def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: V
     shift = b.trunc(b.shl(b.and_(address, ir.Constant(I64, 3)), ir.Constant(I64, 3)), I32)
     hole = b.not_(b.shl(ir.Constant(I32, 255), shift))
     wanted, put = (b.shl(b.zext(v, I32), shift) for v in (old, new))
-    first = gen.emit_asm(
-        "ld.relaxed.gpu.global.b32 $0, [$1];", "=r,l,~{memory}", I32, [word_address]
-    )
+    first = gen.emit_asm("ld.relaxed.gpu.global.b32 $0, [$1];", [word_address], I32)
 
     def attempt(seen: Value) -> tuple[Value, Value]:
         rest = b.and_(seen, hole)
@@ -377,10 +363,8 @@ def _by_cas(
 
 
 def _peek(gen: KernelCodegen, address: Value, bits: ir.IntType) -> Value:
-    kind = {8: ("b8", "h"), 16: ("b16", "h"), 32: ("b32", "r"), 64: ("b64", "l")}[bits.width]
     word = ir.IntType(max(16, bits.width))
-    text = f"ld.volatile.global.{kind[0]} $0, [$1];"
-    made = gen.emit_asm(text, f"={kind[1]},l,~{{memory}}", word, [address])
+    made = gen.emit_asm(f"ld.volatile.global.b{bits.width} $0, [$1];", [address], word)
     return gen.builder.trunc(made, bits) if word.width != bits.width else made
 
 

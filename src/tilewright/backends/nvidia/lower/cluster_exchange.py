@@ -21,6 +21,7 @@ from llvmlite import ir
 from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.vector_access import register, storage
@@ -179,7 +180,7 @@ class ClusterExchanges:
         gen = self._gen
         first = gen.builder.icmp_unsigned("==", gen.threads.special("tid.x"), ir.Constant(I32, 0))
         text = f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {exchange.received_bytes};"
-        gen.emit_convergent_asm(text, "r,b,~{memory}", VOID, [barrier, first])
+        gen.emit_convergent_asm(text, [barrier, first])
 
     def enter(self, op: Operation) -> None:
         """Wait for the other CTAs before a top-level operation that synchronizes in one of its regions."""
@@ -218,10 +219,8 @@ class ClusterExchanges:
 
         def emit(b: Builder) -> Value:
             first = b.icmp_unsigned("==", tid, ir.Constant(I32, 0))
-            kind = ir.FunctionType(VOID, [I32, first.type])
-            made = b.asm(kind, " ".join(lines), "r,b,~{memory}", [base, first], side_effect=True)
-            made.attributes.add("convergent")
-            return made
+            text, effects = " ".join(lines), {"memory": True, "convergent": True}
+            return inline_ptx(b, text, [base, first], side_effect=True, **effects)
 
         threads.at_start("mbarriers of the cluster", emit)
         for op, exchange in self._exchanges.items():
@@ -251,25 +250,15 @@ class ClusterExchanges:
         some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
         at = b.add(slots, b.mul(part, ir.Constant(I32, exchange.pitch)))
         for first, count in _vectors(len(words)):
-            names = [f"${4 + i}" for i in range(count)]
-            value, kind = (
-                (names[0], "b32") if count == 1 else (f"{{{', '.join(names)}}}", f"v{count}.b32")
-            )
+            kind = "b32" if count == 1 else f"v{count}.b32"
             text = (
                 "{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, $0, $2; "
                 "mapa.shared::cluster.u32 counter, $1, $2; "
                 f"@$3 st.async.shared::cluster.mbarrier::complete_tx::bytes.{kind} "
-                f"[there+{_WORD * first}], {value}, [counter]; }}"
+                f"[there+{_WORD * first}], {names(count, 4)}, [counter]; }}"
             )
-            operands = [
-                at,
-                barrier,
-                rank,
-                some,
-                *words[first : first + count],
-            ]
-            constraints = "r,r,r,b," + "r," * count + "~{memory}"
-            gen.emit_convergent_asm(text, constraints, VOID, operands)
+            operands = [at, barrier, rank, some, *words[first : first + count]]
+            gen.emit_convergent_asm(text, operands)
 
     def _receive(
         self,
@@ -312,7 +301,7 @@ def _wait(gen: KernelCodegen, barrier: Value, phase: Value) -> None:
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.emit_convergent_asm(text, "r,r,~{memory}", VOID, [barrier, phase])
+    gen.emit_convergent_asm(text, [barrier, phase])
 
 
 def _exchanges_nothing(op: Operation) -> bool:

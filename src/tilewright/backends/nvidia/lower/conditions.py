@@ -14,6 +14,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.packed_floats import PAIRS
 from tilewright.targets import Feature
@@ -77,8 +78,7 @@ def _word(gen: KernelCodegen, compared: llvm.FCMPInstr, kind: type) -> Value:
     predicate = compared.op[1:] + ("u" if compared.op[0] == "u" else "")
     operands = [b.bitcast(v, I32) for v in compared.operands]
     text = f"set.{predicate}.{suffix}.{suffix} $0, $1, $2;"
-    function = ir.FunctionType(I32, [I32, I32])
-    return b.asm(function, text, "=r,r,r", operands, side_effect=False)
+    return inline_ptx(b, text, operands, I32)
 
 
 def _of_words(gen: KernelCodegen, opcode: str, kind: type, words: list[Value]) -> Value:

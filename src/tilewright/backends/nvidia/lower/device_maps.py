@@ -80,12 +80,13 @@ class DeviceMaps:
                 f"add.u32 $0, $0, 1; setp.eq.u32 p, $0, {sets}; selp.b32 $0, 0, $0, p; "
                 "bra FIND_${:uid}; FOUND_${:uid}: }"
             )
-            return [gen.emit_convergent_asm(text, "=&r,l,r,~{memory}", I32, [base, start])]
+            # the result has the register of `start`, which is read first
+            return [gen.emit_convergent_asm(text, [base, start], I32, tied=range(1, 2))]
 
         first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
         (place,) = conditional(b, first, find, [ir.Constant(I32, 0)])
         text = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
-        mine = b.zext(gen.emit_convergent_asm(text, "=r,r", I32, [place]), I64)
+        mine = b.zext(gen.emit_convergent_asm(text, [place], I32, memory=False), I64)
         self._flag = b.add(base, b.mul(mine, ir.Constant(I64, _FLAG)))
         bytes_ = ir.Constant(I64, BYTES * len(self.made))
         maps = b.add(base, ir.Constant(I64, sets * _FLAG))
@@ -97,11 +98,11 @@ class DeviceMaps:
             return
         b = gen.builder
         if self.stores:
-            gen.emit_convergent_asm("cp.async.bulk.wait_group 0;", "~{memory}", VOID, [])
+            gen.emit_convergent_asm("cp.async.bulk.wait_group 0;")
         gen.barrier()
         with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
             text = "st.release.gpu.global.b32 [$0], 0;"
-            gen.emit_convergent_asm(text, "l,~{memory}", VOID, [self._flag])
+            gen.emit_convergent_asm(text, [self._flag])
 
     def address(self, gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> Value:
         """Address of a map in global memory."""
@@ -121,7 +122,7 @@ def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
     address = maps.address(gen, op)
     with b.if_then(b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))):
         word = b.add(space, b.mul(gen.threads.lane, ir.Constant(I32, 4)))
-        gen.emit_convergent_asm("st.shared.b32 [$0], 0;", "r,~{memory}", VOID, [word])
+        gen.emit_convergent_asm("st.shared.b32 [$0], 0;", [word])
         _warp_barrier(gen)
         with b.if_then(b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))):
             _fill(gen, op, space)
@@ -130,9 +131,9 @@ def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
             "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
             f"[$0], [$1], {BYTES};"
         )
-        gen.emit_convergent_asm(text, "l,r,~{memory}", VOID, [address, space])
+        gen.emit_convergent_asm(text, [address, space])
         text = f"fence.proxy.tensormap::generic.acquire.gpu [$0], {BYTES};"
-        gen.emit_convergent_asm(text, "l,~{memory}", VOID, [address])
+        gen.emit_convergent_asm(text, [address])
     gen.barrier()
     gen.bind(op.result, [_usable(gen, op, address)])
 
@@ -146,12 +147,12 @@ def lower_proxy_fence(gen: KernelCodegen, op: gpu.ProxyFenceOp) -> None:
 def _order(gen: KernelCodegen, stores: bool) -> None:
     """Order this thread's accesses before the TMA accesses after the next barrier."""
     if stores:
-        gen.emit_convergent_asm("cp.async.bulk.wait_group 0;", "~{memory}", VOID, [])
-    gen.emit_convergent_asm("fence.proxy.async;", "~{memory}", VOID, [])
+        gen.emit_convergent_asm("cp.async.bulk.wait_group 0;")
+    gen.emit_convergent_asm("fence.proxy.async;")
 
 
 def _warp_barrier(gen: KernelCodegen) -> None:
-    gen.emit_convergent_asm("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
+    gen.emit_convergent_asm("bar.warp.sync 0xffffffff;")
 
 
 def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
@@ -160,13 +161,10 @@ def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
 
     def replace(field: str, value: Value | int, number: int | None = None) -> None:
         place = "" if number is None else f" {number},"
-        wide = not isinstance(value, int) and value.type == I64
-        name = f"tensormap.replace.tile.{field}.shared::cta.b1024.b{64 if wide else 32}"
-        given = str(value) if isinstance(value, int) else "$1"
-        kinds = "r" if isinstance(value, int) else "r,l" if wide else "r,r"
-        operands = [space] if isinstance(value, int) else [space, value]
-        text = f"{name} [$0],{place} {given};"
-        gen.emit_convergent_asm(text, f"{kinds},~{{memory}}", VOID, operands)
+        number_, operands = (value, []) if isinstance(value, int) else ("$1", [value])
+        width = 64 if operands and operands[0].type == I64 else 32
+        name = f"tensormap.replace.tile.{field}.shared::cta.b1024.b{width}"
+        gen.emit_convergent_asm(f"{name} [$0],{place} {number_};", [space, *operands])
 
     rank = len(op.global_dims)
     extents = [_extent(gen, value) for value in op.global_dims]

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import counted_loop
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (
@@ -96,18 +97,18 @@ def _multiply(
     shape, kind, *other = instruction.name.removesuffix(PAIRS).split(".")
     if kind == "f64":
         text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
-        return _emit(gen, text, a, b, accumulators, ("d", "d"))
+        return _emit(gen, text, a, b, accumulators)
     if half:
         packed = [joined([storage(gen, v, f16) for v in accumulators[i : i + 2]], gen.builder)
                   for i in (0, 2)]  # fmt: skip
         text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
-        made = _emit(gen, text, a, b, packed, ("r", "r"))
+        made = _emit(gen, text, a, b, packed)
         return [v for word in made for v in halves(gen, word)]
     if kind in _FLOAT8 and not gen.target.has(Feature.FLOAT8_MMA_SYNC):
         return _multiply_as_half(gen, (kind, (*other, kind)[0]), a, b, accumulators)
     acc = "s32" if kind in ("s8", "u8") else "f32"
     text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{(*other, kind)[0]}.{acc}"
-    return _emit(gen, text, a, b, accumulators, ("r", "r" if acc == "s32" else "f"))
+    return _emit(gen, text, a, b, accumulators)
 
 
 def _multiply_as_half(
@@ -125,7 +126,7 @@ def _multiply_as_half(
     ]
     for left, right in zip(*pairs, strict=True):
         text = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-        accumulators = _emit(gen, text, left, right, accumulators, ("r", "f"))
+        accumulators = _emit(gen, text, left, right, accumulators)
     return accumulators
 
 
@@ -134,32 +135,20 @@ def _half_of_word(gen: KernelCodegen, word: Value, kind: str, part: int) -> Valu
     key = word, gen.builder.block, part
     if key not in gen.rounded:
         text = f"{{ .reg .b16 h<2>; mov.b32 {{h0, h1}}, $1; cvt.rn.f16x2.{kind}x2 $0, h{part}; }}"
-        function = ir.FunctionType(I32, [I32])
-        gen.rounded[key] = gen.builder.asm(function, text, "=r,r", [word], side_effect=False)
+        gen.rounded[key] = inline_ptx(gen.builder, text, [word], I32)
     return gen.rounded[key]
 
 
 def _emit(
-    gen: KernelCodegen,
-    text: str,
-    a: list[Value],
-    b: list[Value],
-    c: list[Value],
-    letters: tuple[str, str],
+    gen: KernelCodegen, text: str, a: list[Value], b: list[Value], c: list[Value]
 ) -> list[Value]:
-    counts = [len(c), len(a), len(b), len(c)]
-    names, at = [], 0
-    for count in counts:
-        names.append("{" + ", ".join(f"${at + i}" for i in range(count)) + "}")
-        at += count
-    inputs = [letters[0]] * (len(a) + len(b)) + [str(i) for i in range(len(c))]
-    constraints = ",".join([f"={letters[1]}"] * len(c) + inputs)
-    text = f"{text} {names[0]}, {names[1]}, {names[2]}, {names[0]};"
-    kind = gen.registers([v.type for v in c])
-    function = ir.FunctionType(kind, [v.type for v in (*a, *b, *c)])
-    made = gen.builder.asm(function, text, constraints, [*a, *b, *c], side_effect=True)
-    made.attributes.add("convergent")
-    return [gen.builder.extract_value(made, i) for i in range(len(c))]
+    listed, at = [], 0
+    for operand in (c, a, b):
+        listed.append("{" + ", ".join(f"${at + i}" for i in range(len(operand))) + "}")
+        at += len(operand)
+    text = f"{text} {', '.join(listed)}, {listed[0]};"
+    tied, kinds = range(at - len(c), at), [v.type for v in c]
+    return gen.emit_convergent_asm(text, [*a, *b, *c], kinds, memory=False, tied=tied)
 
 
 def halves(gen: KernelCodegen, word: Value) -> list[Value]:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.casts import from_f32, to_f32
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import Value
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import words_of
@@ -69,9 +70,7 @@ def _halves(gen: KernelCodegen, parts: list[Value], registers: list[int], name: 
     pair: Value = ir.Constant(I16, 0)
     for i, register in enumerate(registers):
         pair = b.or_(pair, b.shl(b.zext(parts[register], I16), ir.Constant(I16, 8 * i)))
-    kind = ir.FunctionType(I32, [I16])
-    text = f"cvt.rn.f16x2.{name}x2 $0, $1;"
-    word = b.asm(kind, text, "=r,h", [pair], side_effect=False)
+    word = inline_ptx(b, f"cvt.rn.f16x2.{name}x2 $0, $1;", [pair], I32)
     halves = b.bitcast(word, ir.VectorType(ir.HalfType(), 2))
     return [b.extract_element(halves, ir.Constant(I32, i)) for i in range(2)]
 
@@ -84,13 +83,12 @@ def _wider(gen: KernelCodegen, half: Value, kind: Attribute) -> Value:
 def _word(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
     """Convert up to four elements to the bytes of one 32-bit word."""
     parts = [*parts, *[ir.Constant(F32, 0.0)] * (4 - len(parts))]
-    kind = ir.FunctionType(I32, [F32] * 4)
     convert = f"cvt.rn.satfinite.{name}x2.f32"
     text = (
         f"{{ .reg .b16 low, high; {convert} low, $2, $1; {convert} high, $4, $3;"
         " mov.b32 $0, {low, high}; }"
     )
-    return gen.builder.asm(kind, text, "=r,f,f,f,f", parts, side_effect=False)
+    return inline_ptx(gen.builder, text, parts, I32)
 
 
 def _word_of_halves(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
@@ -105,7 +103,7 @@ def _word_of_halves(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
         words.append(b.bitcast(vector, I32))
     convert = f"cvt.rn.satfinite.{name}x2.f16x2"
     text = f"{{ .reg .b16 low, high; {convert} low, $1; {convert} high, $2; mov.b32 $0, {{low, high}}; }}"
-    return b.asm(ir.FunctionType(I32, [I32] * 2), text, "=r,r,r", words, side_effect=False)
+    return inline_ptx(b, text, words, I32)
 
 
 def _byte(b: Value, word: Value, number: int) -> Value:

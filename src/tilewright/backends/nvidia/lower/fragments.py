@@ -253,17 +253,8 @@ class MatrixFragments(SharedFragments):
     def _matrices(self, line: int, k: int, count: int) -> list[Value]:
         gen = self.gen
         base, offset = self.place.split((line, k) if self.rows else (k, line))
-        names = ", ".join(f"${i}" for i in range(count))
-        trans = "" if self.dense else ".trans"
-        text = (
-            f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 "
-            f"{{{names}}}, [${count} + {offset}];"
-        )
-        constraints = ",".join(["=r"] * count + ["r", "~{memory}"])
-        made = gen.emit_convergent_asm(
-            text, constraints, ir.LiteralStructType([I32] * count), [base]
-        )
-        return [self._finished(gen.builder.extract_value(made, i)) for i in range(count)]
+        words = load_matrices(gen, base, offset, count, transposed=not self.dense)
+        return [self._finished(word) for word in words]
 
 
 def _is_widened(value: SSAValue) -> bool:
@@ -278,5 +269,5 @@ def _rounded(gen: KernelCodegen, value: Value) -> Value:
     """Single precision to the nearest tf32; once in a basic block."""
     key = value, gen.builder.block
     if key not in gen.rounded:
-        gen.rounded[key] = gen.emit_asm("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, [value])
+        gen.rounded[key] = gen.emit_asm("cvt.rna.tf32.f32 $0, $1;", [value], I32, memory=False)
     return gen.rounded[key]

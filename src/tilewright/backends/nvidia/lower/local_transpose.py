@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value, call
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
+from tilewright.backends.nvidia.lower.matrix_access import load_matrices
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
@@ -167,10 +168,7 @@ class _ByteTranspose:
         gen, b = self.gen, self.gen.builder
         lines = b.mul(down, ir.Constant(I32, 32))
         address = self._address(self._read, self._keys[0], self.source, lines, column)
-        four = ir.LiteralStructType([I32] * 4)
-        text = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, [$4];"
-        made = gen.emit_convergent_asm(text, "=r,=r,=r,=r,r,~{memory}", four, [address])
-        words = [b.extract_value(made, i) for i in range(4)]
+        words = load_matrices(gen, address, 0, 4, transposed=True)
         turned = [
             self._permuted(words[i], words[i + 1], order)
             for i in (0, 2)
@@ -180,7 +178,7 @@ class _ByteTranspose:
         lines = b.mul(column, ir.Constant(I32, 16))
         address = self._address(self._write, self._keys[1], self.target, lines, chunk)
         text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
-        gen.emit_convergent_asm(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
+        gen.emit_convergent_asm(text, [address, *turned])
 
     def _permuted(self, low: Value, high: Value, order: Value) -> Value:
         return call(self.gen.builder, "llvm.nvvm.prmt", I32, low, high, order)

@@ -138,13 +138,12 @@ class MatrixAccess:
         trans = ".trans" if form.transposed else ""
         for start, places in form.quads:
             words = [self._word([parts[r] for r in registers]) for registers in places]
-            names = ", ".join(f"${i + 1}" for i in range(len(words)))
+            listed = ", ".join(f"${i + 1}" for i in range(len(words)))
             text = (
                 f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 "
-                f"[$0 + {self._offset(start)}], {{{names}}};"
+                f"[$0 + {self._offset(start)}], {{{listed}}};"
             )
-            letters = ",".join(["r"] * (1 + len(words)) + ["~{memory}"])
-            gen.emit_convergent_asm(text, letters, ir.VoidType(), [base, *words])
+            gen.emit_convergent_asm(text, [base, *words])
 
     def read(self, form: Matrices, count: int) -> list[Value]:
         """Load the `count` registers of a thread; replicas are omitted."""
@@ -167,16 +166,9 @@ def load_matrices(
 ) -> list[Value]:
     """`ldmatrix` of 1, 2 or 4 matrices, each lane naming a row: a lane's word of each."""
     trans = ".trans" if transposed else ""
-    names = ", ".join(f"${i}" for i in range(count))
-    text = (
-        f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{names}}}, [${count} + {offset}];"
-    )
-    letters = ",".join(["=r"] * count + ["r", "~{memory}"])
-    if count == 1:
-        return [gen.emit_convergent_asm(text, letters, I32, [base])]
-    kind = ir.LiteralStructType([I32] * count)
-    made = gen.emit_convergent_asm(text, letters, kind, [base])
-    return [gen.builder.extract_value(made, i) for i in range(count)]
+    listed = ", ".join(f"${i}" for i in range(count))
+    text = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{listed}}}, [${count} + {offset}];"
+    return gen.emit_convergent_asm(text, [base], [I32] * count)
 
 
 def words_of(gen: KernelCodegen, word: Value, element: Attribute) -> list[Value]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.dialects import tile
@@ -82,8 +83,7 @@ def _unknown_zero(gen: KernelCodegen, number: int) -> Value:
     """Return a distinct opaque zero per barrier number. It is zero because the CTA's z extent is 1."""
 
     def make(b: Builder) -> Value:
-        kind = ir.FunctionType(I32, [])
-        layers = b.asm(kind, "mov.u32 $0, %ntid.z;", "=r", [], side_effect=False)
+        layers = inline_ptx(b, "mov.u32 $0, %ntid.z;", (), I32)
         return b.sub(layers, ir.Constant(I32, 1))
 
     zero = gen.threads.at_start("unknown zero", make)

@@ -51,7 +51,7 @@ def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
         state = b.ptrtoint(gen.fault, I64)
         text = "atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;"
         zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
-        found = gen.emit_asm(text, "=l,l,l,l,~{memory}", I64, [state, zero, one])
+        found = gen.emit_asm(text, [state, zero, one], I64)
         with b.if_then(b.icmp_unsigned("==", found, zero)):
             for offset, value in ((1, _program(gen)), (2, ir.Constant(I64, site))):
                 slot = b.gep(gen.fault, [ir.Constant(I64, offset)], source_etype=I64)

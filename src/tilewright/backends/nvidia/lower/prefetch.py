@@ -39,5 +39,4 @@ def lower_prefetch(gen: KernelCodegen, op: gpu.PrefetchOp) -> None:
     live = b.and_(live, elected(gen))
     amount = b.trunc(b.select(b.icmp_signed("<", left, whole), left, whole), I32)
     with b.if_then(live):
-        text, constraints = "cp.async.bulk.prefetch.L2.global [$0], $1;", "l,r,~{memory}"
-        gen.emit_convergent_asm(text, constraints, ir.VoidType(), [at, amount])
+        gen.emit_convergent_asm("cp.async.bulk.prefetch.L2.global [$0], $1;", [at, amount])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import Value, call
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import WANTED, blocks_of, exchanged_words
@@ -44,9 +45,7 @@ def convert_in_quads(
             selector = b.select(
                 high, ir.Constant(I32, _SWAPPED[half]), ir.Constant(I32, _IN_ORDER[half])
             )
-            kind = ir.FunctionType(I32, [I32] * 3)
-            text = "prmt.b32 $0, $1, $2, $3;"
-            word = b.asm(kind, text, "=r,r,r,r", [one, other, selector], side_effect=False)
+            word = inline_ptx(b, "prmt.b32 $0, $1, $2, $3;", [one, other, selector], I32)
             eight = b.bitcast(word, ir.VectorType(I8, 4))
             for i, c in enumerate(WANTED[4 * half : 4 * half + 4]):
                 byte = b.extract_element(eight, ir.Constant(I32, i))

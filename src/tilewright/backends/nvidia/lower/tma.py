@@ -49,8 +49,8 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
         for stage in range(kind.stages.data):
             address = b.add(base, ir.Constant(I32, BARRIER * stage))
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
-            gen.emit_convergent_asm(text, "r,~{memory}", VOID, [address])
-        gen.emit_convergent_asm("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
+            gen.emit_convergent_asm(text, [address])
+        gen.emit_convergent_asm("fence.mbarrier_init.release.cluster;")
     if isinstance(op.next_op, gpu.MbarrierInitOp):
         return
     if gen.shares:
@@ -78,7 +78,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
 def elected(gen: KernelCodegen) -> Value:
     """i1: this is the one lane of the warp that `elect.sync` has chosen; the assembler knows that it is one."""
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
-    lane = gen.emit_convergent_asm(text, "=r", I32, [])
+    lane = gen.emit_convergent_asm(text, (), I32, memory=False)
     return gen.builder.icmp_unsigned("!=", lane, ir.Constant(I32, 0))
 
 
@@ -120,7 +120,7 @@ def producer_warps_of(function: FuncOp) -> int:
 
 def _set_registers(gen: KernelCodegen, change: str, count: int) -> None:
     text = f"setmaxnreg.{change}.sync.aligned.u32 {count};"
-    gen.emit_convergent_asm(text, "~{memory}", VOID, [])
+    gen.emit_convergent_asm(text)
 
 
 def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
@@ -133,16 +133,14 @@ def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     if loaded or any(
         isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()
     ):
-        gen.emit_convergent_asm("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
+        gen.emit_convergent_asm("bar.warp.sync 0xffffffff;")
     if gen.shares:
         _arrive_everywhere(gen, op)
         return
     first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
     address = _barrier(gen, op.barriers, op.stage)
-    gen.emit_convergent_asm(
-        text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.pred))]
-    )
+    gen.emit_convergent_asm(text, [address, b.and_(first, gen.scalar(op.pred))])
 
 
 def _loads_stages(gen: KernelCodegen) -> bool:
@@ -162,7 +160,7 @@ def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     )
     to = b.and_(gen.threads.lane, ir.Constant(I32, gen.cluster - 1))
     operands = [_barrier(gen, op.barriers, op.stage), to, b.and_(some, gen.scalar(op.pred))]
-    gen.emit_convergent_asm(text, "r,r,b,~{memory}", VOID, operands)
+    gen.emit_convergent_asm(text, operands)
 
 
 def _through_registers(op: gpu.WgmmaOp) -> bool:
@@ -174,7 +172,7 @@ def _through_registers(op: gpu.WgmmaOp) -> bool:
 def lower_expect(gen: KernelCodegen, op: gpu.MbarrierArriveExpectTxOp) -> None:
     address = _barrier(gen, op.barriers, op.stage)
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes.value.data};"
-    gen.emit_convergent_asm(text, "r,~{memory}", VOID, [address])
+    gen.emit_convergent_asm(text, [address])
 
 
 def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
@@ -205,7 +203,7 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [target, tensor_map, column, *others, barrier]
-        gen.emit_convergent_asm(text, f"r,l{',r' * rank},r,~{{memory}}", VOID, operands)
+        gen.emit_convergent_asm(text, operands)
 
 
 def _numbered(first: int, rank: int) -> str:
@@ -282,7 +280,7 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.emit_convergent_asm(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
+    gen.emit_convergent_asm(text, [address, gen.scalar(op.phase)])
     if _read_by_threads(op.barriers) and not _fenced_anyway(op):
         # What threads have read before must have arrived before the next copies may overwrite it: those
         # start after the barrier that follows, but do not queue after the threads' own accesses.
@@ -328,12 +326,12 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
         source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [tensor_map, column, *others, source]
-        gen.emit_convergent_asm(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
-    gen.emit_convergent_asm("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
+        gen.emit_convergent_asm(text, operands)
+    gen.emit_convergent_asm("cp.async.bulk.commit_group;")
 
 
 def lower_tma_store_wait(gen: KernelCodegen, op: gpu.TmaStoreWaitOp) -> None:
     """For the thread that started them; others have no groups to wait for."""
     read = "" if op.complete is not None else ".read"
     pending = 0 if op.pending is None else op.pending.value.data
-    gen.emit_convergent_asm(f"cp.async.bulk.wait_group{read} {pending};", "~{memory}", VOID, [])
+    gen.emit_convergent_asm(f"cp.async.bulk.wait_group{read} {pending};")

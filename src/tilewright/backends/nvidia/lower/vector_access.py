@@ -9,6 +9,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 from xdsl.ir import Attribute
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.dialects import tile
 from tilewright.passes.gpu.order_instructions import READ_ONLY
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
-_ONE = {1: ("b8", "h"), 2: ("b16", "h"), 4: ("b32", "r"), 8: ("b64", "l")}
 
 _EVICTIONS = ("evict_first", "evict_last", "no_allocate")
 """Eviction policies that have a qualifier."""
@@ -29,6 +29,11 @@ def _words(size: int, wide: bool = False) -> tuple[int, int]:
     if size <= 4:
         return 1, size
     return (size // 8, 8) if wide or size == 8 else (size // 4, 4)
+
+
+def _form(count: int, size: int) -> str:
+    """The qualifiers of an access of `count` words of `size` bytes."""
+    return f".v{count}.b{8 * size}" if count > 1 else f".b{8 * size}"
 
 
 def _word_type(size: int) -> ir.IntType:
@@ -54,7 +59,7 @@ def hints_of(gen: KernelCodegen, op: Any) -> Hints:
         return Hints(f".L1::{eviction}")
     text = f"createpolicy.fractional.L2::{eviction}.b64 $0, 1.0;"
     policy = gen.threads.at_start(
-        ("createpolicy", eviction), lambda b: b.asm(ir.FunctionType(I64, []), text, "=l", [], False)
+        ("createpolicy", eviction), lambda b: inline_ptx(b, text, (), I64)
     )
     return Hints(f".L1::{eviction}.L2::cache_hint", policy)
 
@@ -70,31 +75,21 @@ def load_vector(
 ) -> list[Value]:
     """Words of `number` elements read at `address` where `live`, else `old`."""
     bytes_ = tile.element_bytes(element) * number
-    wide = tile.element_bytes(element) == 8
-    count, size = _words(bytes_, wide)
-    kind, letter = _ONE[size]
-    word = _word_type(size)
-    names = ", ".join(f"${i}" for i in range(count))
-    data = f"{{{names}}}" if count > 1 else names
-    vector = f".v{count}" if count > 1 else ""
-    outputs = ",".join([f"={letter}"] * count)
-    result = word if count == 1 else ir.LiteralStructType([word] * count)
-    operands, inputs = [*(old if live is not None else []), address], ["l"]
-    where = f"[${count + len(operands) - 1}]"
-    guard = ""
+    count, size = _words(bytes_, tile.element_bytes(element) == 8)
+    operands = [*(old if live is not None else []), address]
+    where, guard = f"[${count + len(operands) - 1}]", ""
     if live is not None:
-        inputs = [*map(str, range(count)), "l", "b"]
         guard = f"@${count + len(operands)} "
         operands.append(live)
     if hints.policy is not None:
         where += f", ${count + len(operands)}"
-        inputs.append("l")
         operands.append(hints.policy)
-    text = f"{guard}ld.global{hints.text}{vector}.{kind} {data}, {where};"
-    made = gen.emit_asm(text, f"{outputs},{','.join(inputs)},~{{memory}}", result, operands)
+    text = f"{guard}ld.global{hints.text}{_form(count, size)} {names(count)}, {where};"
+    tied = range(count if live is not None else 0)
+    words = gen.emit_asm(text, operands, [_word_type(size)] * count, tied=tied)
     if READ_ONLY in gen.current.attributes:
-        gen.read_only.add(made)
-    return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
+        gen.read_only.add(words[0] if count == 1 else words[0].aggregate)
+    return words
 
 
 def store_vector(
@@ -109,21 +104,14 @@ def store_vector(
     words = pack(gen, values, element)
     size = tile.element_bytes(element)
     count, size = _words(size * len(values), size == 8)
-    kind, letter = _ONE[size]
-    names = ", ".join(f"${i + 1}" for i in range(count))
-    data = f"{{{names}}}" if count > 1 else names
-    vector = f".v{count}" if count > 1 else ""
-    operands, inputs, guard = [address, *words], ["l", *[letter] * count], ""
+    data, operands, guard = names(count, 1), [address, *words], ""
     if live is not None:
         guard = f"@${len(operands)} "
         operands.append(live)
-        inputs.append("b")
     if hints.policy is not None:
         data += f", ${len(operands)}"
         operands.append(hints.policy)
-        inputs.append("l")
-    text = f"{guard}st.global{hints.text}{vector}.{kind} [$0], {data};"
-    gen.emit_asm(text, f"{','.join(inputs)},~{{memory}}", ir.VoidType(), operands)
+    gen.emit_asm(f"{guard}st.global{hints.text}{_form(count, size)} [$0], {data};", operands)
 
 
 def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Value]:

@@ -87,7 +87,7 @@ class WarpExchanges:
         return b.gep(self._gen.space(), [place], source_etype=I8)
 
     def _synchronize(self) -> None:
-        self._gen.emit_convergent_asm(_SYNCHRONIZE, "~{memory}", ir.VoidType(), [])
+        self._gen.emit_convergent_asm(_SYNCHRONIZE)
 
 
 def _where(op: gpu.ConvertLayoutOp) -> SharedTile:

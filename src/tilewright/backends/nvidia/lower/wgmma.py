@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import f16
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
+from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.dot import halves
@@ -227,19 +228,15 @@ class _WgmmaEmitter:
             f", {int(self.b.major_dim == 1)}",
         ]
         majors = "".join(turned) if i.any_major else ""
-        names = ", ".join(f"${j}" for j in range(count))
-        a = ", ".join(f"${count + j}" for j in range(len(left)))
-        a = f"{{{a}}}" if from_words else a
+        listed = ", ".join(f"${j}" for j in range(count))
+        a = names(len(left), count)
         text = (
             f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.accumulator_kind}.{i.left}.{i.right}"
-            f" {{{names}}}, {a}, ${count + len(left)}, {int(not fresh)}{signs}{majors};"
+            f" {{{listed}}}, {a}, ${count + len(left)}, {int(not fresh)}{signs}{majors};"
         )
-        ties = [str(j) for j in range(count)]
-        kinds = ["l" if v.type == I64 else "r" for v in operands]
-        constraints = ",".join([*_outputs(accumulators), *kinds, *ties])
-        kind = gen.registers([v.type for v in accumulators])
-        made = gen.emit_convergent_asm(text, constraints, kind, [*operands, *accumulators])
-        return [gen.builder.extract_value(made, j) for j in range(count)]
+        tied, kinds = range(len(operands), len(operands) + count), [v.type for v in accumulators]
+        given = [*operands, *accumulators]
+        return gen.emit_convergent_asm(text, given, kinds, memory=False, tied=tied)
 
     def _at(self, operand: int, start: int, k: int) -> Value:
         """Descriptor of the block of A (0) or B (1) at row or column `start`, and `k`."""
@@ -293,7 +290,7 @@ class _WgmmaEmitter:
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
             if op.parent is gen.source.body.block:  # made anew for each MMA: kept, they spill
-                start = gen.emit_asm("mov.b32 $0, $1;", "=r,r", I32, [start])
+                start = gen.emit_asm("mov.b32 $0, $1;", [start], I32, memory=False)
             dim = 1 if self.partition.swap_ab else 1 - k_dim
             for index, extent in _group_place(gen, self.partition.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
@@ -324,8 +321,7 @@ def _opaque_sum(gen: KernelCodegen, field: Value, bits: int) -> Value:
     Where ptxas knows the upper words it writes all four words of both descriptors before each MMA, with four instructions.
     A sum may have a carry: ptxas then advances each descriptor by one addition of 64 bits. LLVM would make a bitwise OR of an `add`.
     """
-    kind = ir.FunctionType(I64, [I64])
-    return gen.builder.asm(kind, f"add.s64 $0, $1, {bits};", "=l,l", [field], side_effect=False)
+    return inline_ptx(gen.builder, f"add.s64 $0, $1, {bits};", [field], I64)
 
 
 def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
@@ -374,7 +370,7 @@ def _fence(
     in_place = acc is None or _made_by_products(acc)
     values = [*([] if in_place else accumulators), *words]
     if not values:
-        gen.emit_convergent_asm(_FENCE, "~{memory}", ir.VoidType(), [])
+        gen.emit_convergent_asm(_FENCE)
         return accumulators, words
     values = _through(gen, _FENCE, values)
     through = len(values) - len(words)
@@ -399,13 +395,12 @@ def _made_by_products(acc: SSAValue) -> bool:
 def _drain(gen: KernelCodegen, pending: int) -> None:
     """Wait until at most `pending` groups are in flight: the registers of the others are free."""
     read = _completed(gen, pending)
-    constraints = ",".join([*("r" for _ in read), "~{memory}"])
-    gen.emit_convergent_asm(_wait_text(gen, pending), constraints, ir.VoidType(), read)
+    gen.emit_convergent_asm(_wait_text(gen, pending), read)
 
 
 def _commit(gen: KernelCodegen, words: Sequence[Value] = ()) -> None:
     """`words`: registers that the group reads until it is complete."""
-    gen.emit_convergent_asm("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("wgmma.commit_group.sync.aligned;")
     block, count = gen.in_flight
     gen.in_flight = block, count + 1
     gen.operand_words.append((gen.current.parent, words))
@@ -435,21 +430,13 @@ def _wait_text(gen: KernelCodegen, pending: int) -> str:
     return f"wgmma.wait_group.sync.aligned {pending};"
 
 
-def _outputs(accumulators: list[Value]) -> list[str]:
-    """Constraints of the accumulators that an asm returns."""
-    return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in accumulators]
-
-
 def _through(
     gen: KernelCodegen, text: str, accumulators: list[Value], read: Sequence[Value] = ()
 ) -> list[Value]:
     """An asm that accumulators pass through: their definition stays before it, their uses after it. `read` stay in their
     registers up to it."""
-    ties = [str(i) for i in range(len(accumulators))]
-    constraints = ",".join([*_outputs(accumulators), *ties, *("r" for _ in read), "~{memory}"])
-    kind = gen.registers([v.type for v in accumulators])
-    made = gen.emit_convergent_asm(text, constraints, kind, [*accumulators, *read])
-    return [gen.builder.extract_value(made, i) for i in range(len(accumulators))]
+    kinds = [v.type for v in accumulators]
+    return gen.emit_convergent_asm(text, [*accumulators, *read], kinds, tied=range(len(kinds)))
 
 
 def _passed(gen: KernelCodegen, accumulators: list[Value], pending: int) -> list[Value]:
@@ -485,12 +472,7 @@ def wait_after_loop(gen: KernelCodegen, result: SSAValue, accumulators: list[Val
 
 def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:
     """Values that LLVM must not recompute in another block."""
-    ties = [str(i) for i in range(len(values))]
-    letters = {I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
-    if not values or any(v.type not in letters for v in values):
-        return values
-    constraints = ",".join([*(f"={letters[v.type]}" for v in values), *ties])
     kinds = [v.type for v in values]
-    one = len(kinds) == 1  # an asm with one result gives the value itself
-    made = gen.emit_asm("", constraints, kinds[0] if one else gen.registers(kinds), values)
-    return [made] if one else [gen.builder.extract_value(made, i) for i in range(len(values))]
+    if not values or not {*kinds} <= {I32, I64, ir.FloatType(), ir.DoubleType()}:
+        return values
+    return gen.emit_asm("", values, kinds, memory=False, tied=range(len(kinds)))
