@@ -6,6 +6,8 @@ Structured control flow of the IR is `control`'s.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from llvmlite import ir
 
@@ -40,6 +42,18 @@ def conditional(
         phi.add_incoming(value, inside)
         merged.append(phi)
     return merged
+
+
+def both(b: Builder, first: Value | None, second: Value | None) -> Value | None:
+    """Whether two conditions hold (None: always)."""
+    if first is None or second is None:
+        return first if second is None else second
+    return b.and_(first, second)
+
+
+def where(b: Builder, condition: Value | None) -> AbstractContextManager[Any]:
+    """Emit what follows in a branch that is taken if `condition` holds (None: always)."""
+    return nullcontext() if condition is None else b.if_then(condition)
 
 
 def counted_loop(

@@ -114,8 +114,3 @@ class Codegen:
             for parts, value in zip(results, made, strict=True):
                 parts.append(value)
         return results
-
-    def declare(self, name: str, kind: ir.FunctionType) -> Any:
-        """The function of that name, declared once per module."""
-        found = self.module.globals.get(name)
-        return found if found is not None else ir.Function(self.module, kind, name)

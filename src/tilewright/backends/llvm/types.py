@@ -7,6 +7,7 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
@@ -154,6 +155,30 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
     poison = undefined(kind)
     first = b.insert_element(poison, value, ir.Constant(ir.IntType(32), 0))
     return b.shuffle_vector(first, poison, constant(ir.VectorType(ir.IntType(32), lanes), 0))
+
+
+def as_vector(b: Builder, values: Sequence[Value]) -> Value:
+    """Scalars side by side in a vector; one is itself."""
+    if len(values) == 1:
+        return values[0]
+    vector: Value = undefined(ir.VectorType(values[0].type, len(values)))
+    for i, value in enumerate(values):
+        vector = b.insert_element(vector, value, ir.Constant(ir.IntType(32), i))
+    return vector
+
+
+def elements(b: Builder, value: Value) -> list[Value]:
+    """The lanes of a vector; a scalar is its own."""
+    if not isinstance(value.type, ir.VectorType):
+        return [value]
+    indices = (ir.Constant(ir.IntType(32), i) for i in range(value.type.count))
+    return [b.extract_element(value, index) for index in indices]
+
+
+def load_elements(b: Builder, pointer: Value, kind: ir.Type, count: int, align: int) -> list[Value]:
+    """Load `count` values that lie side by side, in one instruction."""
+    loaded = b.load(pointer, typ=ir.VectorType(kind, count) if count > 1 else kind, align=align)
+    return elements(b, loaded)
 
 
 def mangled(kind: ir.Type) -> str:

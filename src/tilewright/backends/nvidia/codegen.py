@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f16
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite
@@ -56,6 +56,7 @@ from tilewright.backends.nvidia.lower.early_stores import store_early
 from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
 from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads
 from tilewright.backends.nvidia.lower.shared_alignment import align_shared_accesses
+from tilewright.backends.nvidia.lower.vector_access import unpack
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -116,9 +117,7 @@ class KernelCodegen(Codegen):
         self.shares = cluster_loops.uses_multicast(function)
         self._spread = cluster_loops.cluster_loop(function) if self.cluster > 1 else None
         entry = self.function.append_basic_block("entry")
-        self.threads = Threads(
-            entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
-        )
+        self.threads = Threads(entry, self.blocks, 32 * self.warps // self.blocks, self.cluster)
         self.builder: Builder = SharingBuilder(self.function.append_basic_block("body"))
         self.reads_asynchronously = bool(kinds & {gpu.TmaLoadOp, gpu.TmaStoreOp}) or any(
             type(op) is gpu.WgmmaOp and op.instruction.data != SHARED_FMA
@@ -190,7 +189,8 @@ class KernelCodegen(Codegen):
     def parts(self, value: SSAValue) -> list[Value]:
         """The registers of a tile, or the one of a scalar."""
         if value in self.pairs:
-            return wgmma.apart(self, self.pairs[value])
+            words = self.pairs[value]
+            return unpack(self, words, 2 * len(words), f16)
         return self.values[value]
 
     def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
@@ -222,6 +222,17 @@ class KernelCodegen(Codegen):
         if found is None:
             raise PassError(f"a tile without layout: {value.type}")
         return found
+
+    def is_first_thread(self) -> Value:
+        """i1: this is thread 0 of the program."""
+        return self.builder.icmp_unsigned("==", self.threads.index, ir.Constant(I32, 0))
+
+    def first_holder(self, value: SSAValue) -> Value | None:
+        """i1: this thread is the first that holds its elements of a tile, or thread 0 for a scalar; None: no element is
+        held twice."""
+        if not tile.is_tile(value):
+            return self.is_first_thread()
+        return self.threads.first_holder(self.layout(value))
 
     # ---- operations ----
 

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import SharingBuilder
-from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.llvm.types import Builder, Value, call
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import LANE_BITS
 from tilewright.layouts.layout import Vector
@@ -16,15 +16,19 @@ from tilewright.layouts.layout import Vector
 I32 = ir.IntType(32)
 
 
+def shuffle_word(b: Builder, word: Value, mode: str, lane: Value) -> Value:
+    """A 32-bit register of another lane: `mode` "bfly" (lane xor), "up" (minus), "down" (plus) or "idx"."""
+    clamp = ir.Constant(I32, 0 if mode == "up" else 31)
+    every_lane = ir.Constant(I32, -1)
+    return call(b, f"llvm.nvvm.shfl.sync.{mode}.i32", I32, every_lane, word, lane, clamp)
+
+
 class Threads:
     """Thread index and coordinates of layouts, made once in the entry block of a kernel."""
 
-    def __init__(
-        self, entry: Value, module: ir.Module, blocks: int = 1, threads: int = 0, cluster: int = 1
-    ) -> None:
+    def __init__(self, entry: Value, blocks: int = 1, threads: int = 0, cluster: int = 1) -> None:
         """`index` counts through the program: `blocks` of `threads` threads, if there are several; or, with a
         `cluster`, through a block of it, which does one of the program's iterations."""
-        self._module = module
         self._start = SharingBuilder(entry)
         self._made: dict[object, Value] = {}
         self._program = "clusterid" if blocks > 1 or cluster > 1 else "ctaid"
@@ -36,11 +40,7 @@ class Threads:
 
     def special(self, name: str) -> Value:
         """A special register of PTX ("tid.x", "ctaid.y")."""
-        fn_name = f"llvm.nvvm.read.ptx.sreg.{name}"
-        fn = self._module.globals.get(fn_name)
-        if fn is None:
-            fn = ir.Function(self._module, ir.FunctionType(I32, []), fn_name)
-        return self.at_start(name, lambda b: b.call(fn, []))
+        return self.at_start(name, lambda b: call(b, f"llvm.nvvm.read.ptx.sreg.{name}", I32))
 
     def program(self, axis: str) -> Value:
         """The program's index along "x", "y" or "z"."""
@@ -124,12 +124,8 @@ class Threads:
 
     def _uniform(self, key: str, shift: int) -> Value:
         def make(b: Builder) -> Value:
-            kind = ir.FunctionType(I32, [I32] * 4)
-            name = "llvm.nvvm.shfl.sync.idx.i32"
-            fn = self._module.globals.get(name) or ir.Function(self._module, kind, name)
             index = b.lshr(self.index, ir.Constant(I32, shift))
-            zero, all_lanes = ir.Constant(I32, 0), ir.Constant(I32, -1)
-            return b.call(fn, [all_lanes, index, zero, ir.Constant(I32, 31)])
+            return shuffle_word(b, index, "idx", ir.Constant(I32, 0))
 
         return self.at_start(key, make)
 

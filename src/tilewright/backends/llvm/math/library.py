@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Builder
+from tilewright.backends.llvm.types import Builder, as_vector, elements
 from tilewright.backends.llvm.types import call as call_named
 
 _I32 = ir.IntType(32)
@@ -22,11 +22,5 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any], lanes: int)
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
     if ctx.on_nvidia:
         symbol = ptx.device_name(symbol)
-    if lanes == 1:
-        return call_named(b, symbol, element, *values)
-    result: Any = ir.Constant(kind, ir.Undefined)
-    for i in range(lanes):
-        index = ir.Constant(_I32, i)
-        parts = [b.extract_element(v, index) for v in values]
-        result = b.insert_element(result, call_named(b, symbol, element, *parts), index)
-    return result
+    found = zip(*(elements(b, v) for v in values), strict=True)
+    return as_vector(b, [call_named(b, symbol, element, *parts) for parts in found])

@@ -12,7 +12,8 @@ from llvmlite import ir
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, call
+from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
@@ -72,14 +73,9 @@ def reduce_warp(gen: KernelCodegen, block: Block, group: list[Value], order: str
     owner = block.parent_op()
     if isinstance(owner, tile.ReduceOp) and not owner.results[0].uses:
         return [b.bitcast(_flipped(gen, best), F32), first]  # zeros have lost their sign
-    kind = ir.FunctionType(I32, [I32, ir.IntType(1)])
-    ballot = gen.declare("llvm.nvvm.vote.ballot.sync", kind)
     is_first = b.and_(has_it, b.icmp_signed("==", index, first))
-    votes = b.call(ballot, [ir.Constant(I32, _EVERYONE), is_first])
-    lane = b.cttz(votes, ir.Constant(ir.IntType(1), 1))
-    shuffle = gen.declare("llvm.nvvm.shfl.sync.idx.i32", ir.FunctionType(I32, [I32] * 4))
-    constants = ir.Constant(I32, _EVERYONE), ir.Constant(I32, _SIGN_BIT)
-    bits = b.call(shuffle, [constants[0], b.bitcast(value, I32), lane, constants[1]])
+    lane = b.cttz(ballot(gen, is_first), ir.Constant(ir.IntType(1), 1))
+    bits = shuffle_word(b, b.bitcast(value, I32), "idx", lane)
     return [b.bitcast(bits, F32), first]
 
 
@@ -98,5 +94,11 @@ def _flipped(gen: KernelCodegen, bits: Value) -> Value:
 
 def redux(gen: KernelCodegen, kind: str, word: Value) -> Value:
     """An i32 of all lanes combined by one instruction (PTX ISA, `redux.sync`)."""
-    fn = gen.declare(f"llvm.nvvm.redux.sync.{kind}", ir.FunctionType(I32, [I32, I32]))
-    return gen.builder.call(fn, [word, ir.Constant(I32, _EVERYONE)])
+    every_lane = ir.Constant(I32, _EVERYONE)
+    return call(gen.builder, f"llvm.nvvm.redux.sync.{kind}", I32, word, every_lane)
+
+
+def ballot(gen: KernelCodegen, condition: Value) -> Value:
+    """The lanes in which an i1 is true, as bits of an i32."""
+    every_lane = ir.Constant(I32, _EVERYONE)
+    return call(gen.builder, "llvm.nvvm.vote.ballot.sync", I32, every_lane, condition)

@@ -21,7 +21,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 from xdsl.ir import SSAValue
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, as_vector
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
 from tilewright.dialects import gpu, tile
@@ -159,16 +159,11 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
 
 def _side_by_side(values: list[Value], b: Value) -> Value:
     """Values to store at once: a vector, or one integer of bytes, which are often those of a word already."""
-    if len(values) == 1:
-        return values[0]
-    if values[0].type.width == 8:
+    if len(values) > 1 and values[0].type.width == 8:
         kind = ir.IntType(8 * len(values))
         moved = [b.shl(b.zext(v, kind), ir.Constant(kind, 8 * i)) for i, v in enumerate(values)]
         return reduce(b.or_, moved)
-    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return vector
+    return as_vector(b, values)
 
 
 def _fence_after(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm import casts
-from tilewright.backends.llvm.blocks import conditional, retry
+from tilewright.backends.llvm.blocks import both, conditional, retry, where
 from tilewright.backends.llvm.inline_ptx import names
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import memory
-from tilewright.backends.nvidia.lower.memory import owner, runs
+from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.vector_access import (
     Hints,
     joined,
     load_vector,
     pack,
+    part_of,
     register,
     storage,
     unpack,
@@ -126,24 +127,19 @@ def _each(
     act: Callable[..., Value],
 ) -> None:
     """Do `act` once for every element, in the thread that owns it; all its holders get the result."""
-    b = gen.builder
+    b, first = gen.builder, gen.first_holder(result)
     element = tile.element_of(result)
     if tile.is_tile(result):
         layout = gen.layout(result)
-        first, registers = owner(gen, layout), sorted(set(layout.register_of.values()))
-        count = layout.registers_per_thread
+        registers, count = sorted(set(layout.register_of.values())), layout.registers_per_thread
     else:
         layout, count, registers = None, 1, [0]
-        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
     masks = gen.parts(mask) if mask is not None else None
     values = [gen.parts(v) for v in operands]
     parts: list[Value] = [None] * count
     for r in registers:
-        live = first
-        if masks is not None:
-            m = _part(masks, r)
-            live = m if live is None else b.and_(live, m)
-        inputs = [_part(v, r) for v in values]
+        live = both(b, first, part_of(masks, r) if masks is not None else None)
+        inputs = [part_of(v, r) for v in values]
         parts[r] = conditional(b, live, lambda inputs=inputs: [act(*inputs)], [None])[0]
     if layout is None:
         if result.uses:
@@ -181,46 +177,43 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
     order = f"{'release' if sem in ('release', 'acq_rel') else 'relaxed'}.{scope}"
     pointers, values = gen.parts(op.pointer), gen.parts(op.value)
     masks = gen.parts(op.mask) if op.mask is not None else None
+    first = gen.first_holder(op.value)
     if not tile.is_tile(op.value):
-        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
-        live = first if masks is None else b.and_(first, masks[0])
+        live = both(b, first, masks[0] if masks is not None else None)
         _red(gen, order, form, b.ptrtoint(pointers[0], I64), values, element, live)
         return
     layout = gen.layout(op.value)
-    first = owner(gen, layout)
     dim = len(layout.shape) - 1
     together: dict[int, tuple[Value | None, list[tuple[Value, list[Value]]]]] = {}
     for run in runs(layout, dim, vector_of(op)):
-        of_run: list[Value] = [_part(masks, r) for r in run.registers] if masks is not None else []
-        address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
-        data = [_part(values, r) for r in run.registers]
+        of_run: list[Value] = (
+            [part_of(masks, r) for r in run.registers] if masks is not None else []
+        )
+        address = b.ptrtoint(part_of(pointers, run.registers[0]), I64)
+        data = [part_of(values, r) for r in run.registers]
         if len(data) > 1 and CHECKED not in op.attributes and _all_same(of_run):
             mask = of_run[0] if of_run else None
             together.setdefault(id(mask), (mask, []))[1].append((address, data))
             continue
         live = first
         for mask in {id(m): m for m in of_run}.values():
-            live = mask if live is None else b.and_(live, mask)
+            live = both(b, live, mask)
         if len(data) == 1:
             _red(gen, order, form, address, data, element, live)
             continue
         size = tile.element_bytes(element)
         bits = b.and_(address, ir.Constant(I64, size * len(data) - 1))
         aligned = b.icmp_unsigned("==", bits, ir.Constant(I64, 0))
-        whole = aligned if live is None else b.and_(live, aligned)
-        with b.if_else(whole) as (at_once, one_by_one):
+        with b.if_else(both(b, live, aligned)) as (at_once, one_by_one):
             with at_once:
                 _red(gen, order, form, address, data, element, None)
             with one_by_one:
                 for i, value in enumerate(data):
-                    live = of_run[i] if of_run else first
-                    if of_run and first is not None:
-                        live = b.and_(live, first)
+                    live = both(b, of_run[i] if of_run else None, first)
                     at = b.add(address, ir.Constant(I64, i * size))
                     _red(gen, order, form, at, [value], element, live)
     for mask, accesses in together.values():
-        live = first if mask is None else mask if first is None else b.and_(mask, first)
-        with b.if_then(live) if live is not None else nullcontext():
+        with where(b, both(b, mask, first)):
             for address, data in accesses:
                 _red(gen, order, form, address, data, element, None)
 
@@ -228,11 +221,6 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
 def _all_same(masks: list[Value]) -> bool:
     """Whether neighbours are done or left together; otherwise they are tried together only if all are live."""
     return len({id(mask) for mask in masks}) <= 1
-
-
-def _part(parts: list[Value], register_: int) -> Value:
-    """The value in a register of a tile; tiles of equal elements have one."""
-    return parts[register_] if len(parts) > 1 else parts[0]
 
 
 def _red(
@@ -263,7 +251,7 @@ def _from_first(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
     b = gen.builder
     pointer = gen.scratch(16)
     bits = storage(gen, value, element)
-    with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+    with b.if_then(gen.is_first_thread()):
         b.store(bits, pointer, align=8)
     gen.barrier()
     return register(gen, b.load(pointer, typ=bits.type, align=8), element)

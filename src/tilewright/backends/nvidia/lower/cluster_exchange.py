@@ -22,7 +22,7 @@ from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
-from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.llvm.types import Builder, Value, as_vector, elements, load_elements
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
@@ -281,13 +281,7 @@ class ClusterExchanges:
         for begin, count in _vectors(sum(exchange.words)):
             byte = b.add(at, ir.Constant(I32, _WORD * begin))
             pointer = b.gep(gen.space(), [byte], source_etype=I8)
-            kind = ir.VectorType(I32, count) if count > 1 else I32
-            loaded = b.load(pointer, typ=kind, align=_WORD * count)
-            words += (
-                [b.extract_element(loaded, ir.Constant(I32, i)) for i in range(count)]
-                if count > 1
-                else [loaded]
-            )
+            words += load_elements(b, pointer, I32, count, _WORD * count)
         values: list[Value] = []
         for count, element in zip(exchange.words, elements, strict=True):
             values.append(_from_words(gen, words[:count], element))
@@ -354,8 +348,7 @@ def _words(gen: KernelCodegen, value: Value, element: Attribute) -> list[Value]:
     b, bits = gen.builder, storage(gen, value, element)
     if bits.type.width <= 32:
         return [b.zext(bits, I32) if bits.type.width < 32 else bits]
-    halves = b.bitcast(bits, ir.VectorType(I32, 2))
-    return [b.extract_element(halves, ir.Constant(I32, i)) for i in range(2)]
+    return elements(b, b.bitcast(bits, ir.VectorType(I32, 2)))
 
 
 def _from_words(gen: KernelCodegen, words: list[Value], element: Attribute) -> Value:
@@ -363,7 +356,4 @@ def _from_words(gen: KernelCodegen, words: list[Value], element: Attribute) -> V
     if len(words) == 1:
         bits = b.trunc(words[0], ir.IntType(width)) if width < 32 else words[0]
         return register(gen, bits, element)
-    pair: Value = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
-    for i, word in enumerate(words):
-        pair = b.insert_element(pair, word, ir.Constant(I32, i))
-    return register(gen, b.bitcast(pair, ir.IntType(64)), element)
+    return register(gen, b.bitcast(as_vector(b, words), ir.IntType(64)), element)

@@ -7,7 +7,6 @@ does that several times, with as many of its rows as fit.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from math import prod
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import Attribute
 
+from tilewright.backends.llvm import blocks
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.matrix_access import (
@@ -32,6 +32,7 @@ from tilewright.backends.nvidia.lower.scratch_tiles import (
     aligned_run,
     runs_of,
 )
+from tilewright.backends.nvidia.lower.vector_access import with_copies
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -270,7 +271,7 @@ def _exchange(
     gen.barrier()
     if by_matrix is not None and plan.reads is not None:
         read = by_matrix.read(plan.reads, plan.target.registers_per_thread)
-        gen.bind(op.result, SharedAccess(gen, where, plan.target).with_copies(read))
+        gen.bind(op.result, with_copies(plan.target, read))
     else:
         gen.bind(op.result, SharedAccess(gen, where, plan.target).read())
 
@@ -310,7 +311,7 @@ def _convert_in_panels(gen: KernelCodegen, op: gpu.ConvertLayoutOp, pad: int, co
             gen.barrier()
         writes = PanelAccess(gen, where, Panel(source, rows, number))
         condition = writes.active()
-        with b.if_then(condition) if condition is not None else nullcontext():
+        with blocks.where(b, condition):
             writes.write(gen.parts(op.source))
         gen.barrier()
         reads = PanelAccess(gen, where, Panel(target, rows, number))

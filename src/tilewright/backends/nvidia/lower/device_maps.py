@@ -83,8 +83,7 @@ class DeviceMaps:
             # the result has the register of `start`, which is read first
             return [gen.emit_convergent_asm(text, [base, start], I32, tied=range(1, 2))]
 
-        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
-        (place,) = conditional(b, first, find, [ir.Constant(I32, 0)])
+        (place,) = conditional(b, gen.is_first_thread(), find, [ir.Constant(I32, 0)])
         text = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
         mine = b.zext(gen.emit_convergent_asm(text, [place], I32, memory=False), I64)
         self._flag = b.add(base, b.mul(mine, ir.Constant(I64, _FLAG)))
@@ -100,7 +99,7 @@ class DeviceMaps:
         if self.stores:
             gen.emit_convergent_asm("cp.async.bulk.wait_group 0;")
         gen.barrier()
-        with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+        with b.if_then(gen.is_first_thread()):
             text = "st.release.gpu.global.b32 [$0], 0;"
             gen.emit_convergent_asm(text, [self._flag])
 

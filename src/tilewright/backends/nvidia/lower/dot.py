@@ -19,7 +19,7 @@ from tilewright.backends.nvidia.lower.scratch_tiles import (
     element_pointer,
     store_to_shared,
 )
-from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage, unpack
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
@@ -103,7 +103,7 @@ def _multiply(
                   for i in (0, 2)]  # fmt: skip
         text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
         made = _emit(gen, text, a, b, packed)
-        return [v for word in made for v in halves(gen, word)]
+        return unpack(gen, made, 2 * len(made), f16)
     if kind in _FLOAT8 and not gen.target.has(Feature.FLOAT8_MMA_SYNC):
         return _multiply_as_half(gen, (kind, (*other, kind)[0]), a, b, accumulators)
     acc = "s32" if kind in ("s8", "u8") else "f32"
@@ -149,13 +149,6 @@ def _emit(
     text = f"{text} {', '.join(listed)}, {listed[0]};"
     tied, kinds = range(at - len(c), at), [v.type for v in c]
     return gen.emit_convergent_asm(text, [*a, *b, *c], kinds, memory=False, tied=tied)
-
-
-def halves(gen: KernelCodegen, word: Value) -> list[Value]:
-    """The two fp16 values of a register."""
-    b = gen.builder
-    vector = b.bitcast(word, ir.VectorType(I16, 2))
-    return [register(gen, b.extract_element(vector, ir.Constant(I32, i)), f16) for i in range(2)]
 
 
 # ---- without tensor cores -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, as_vector, elements
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import words_of
 from tilewright.targets import Feature
@@ -71,8 +71,7 @@ def _halves(gen: KernelCodegen, parts: list[Value], registers: list[int], name: 
     for i, register in enumerate(registers):
         pair = b.or_(pair, b.shl(b.zext(parts[register], I16), ir.Constant(I16, 8 * i)))
     word = inline_ptx(b, f"cvt.rn.f16x2.{name}x2 $0, $1;", [pair], I32)
-    halves = b.bitcast(word, ir.VectorType(ir.HalfType(), 2))
-    return [b.extract_element(halves, ir.Constant(I32, i)) for i in range(2)]
+    return elements(b, b.bitcast(word, ir.VectorType(ir.HalfType(), 2)))
 
 
 def _wider(gen: KernelCodegen, half: Value, kind: Attribute) -> Value:
@@ -93,14 +92,9 @@ def _word(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
 
 def _word_of_halves(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
     """The same of fp16."""
-    b, pair = gen.builder, ir.VectorType(ir.HalfType(), 2)
+    b = gen.builder
     parts = [*parts, *[ir.Constant(ir.HalfType(), 0.0)] * (4 - len(parts))]
-    words = list[Value]()
-    for two in (parts[:2], parts[2:]):
-        vector: Value = ir.Constant(pair, ir.Undefined)
-        for i, half in enumerate(two):
-            vector = b.insert_element(vector, half, ir.Constant(I32, i))
-        words.append(b.bitcast(vector, I32))
+    words = [b.bitcast(as_vector(b, two), I32) for two in (parts[:2], parts[2:])]
     convert = f"cvt.rn.satfinite.{name}x2.f16x2"
     text = f"{{ .reg .b16 low, high; {convert} low, $1; {convert} high, $2; mov.b32 $0, {{low, high}}; }}"
     return inline_ptx(b, text, words, I32)

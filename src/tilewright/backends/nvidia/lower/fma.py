@@ -14,7 +14,7 @@ from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts import Layout
@@ -115,15 +115,9 @@ class _Operand:
         found: dict[tuple[int, int], Value] = {}
         for group in self._groups(steps):
             line, k = group[0]
-            vector = ir.VectorType(F32, len(group)) if len(group) > 1 else F32
-            pointer = self._pointer(line, k)
-            loaded = self.gen.builder.load(pointer, typ=vector, align=4 * len(group))
-            for i, place in enumerate(group):
-                found[place] = (
-                    self.gen.builder.extract_element(loaded, ir.Constant(I32, i))
-                    if len(group) > 1
-                    else loaded
-                )
+            pointer, count = self._pointer(line, k), len(group)
+            loaded = load_elements(self.gen.builder, pointer, F32, count, 4 * count)
+            found |= zip(group, loaded, strict=True)
         return found
 
     def _groups(self, steps: range) -> list[list[tuple[int, int]]]:

@@ -14,17 +14,22 @@ from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
     Matrices,
     load_matrices,
     matrices_of,
-    words_of,
 )
 from tilewright.backends.nvidia.lower.memory import runs
-from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.backends.nvidia.lower.vector_access import (
+    joined,
+    register,
+    storage,
+    unpack,
+    with_copies,
+)
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
@@ -102,16 +107,11 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
         pieces = []
     for run in pieces:
         count = len(run.registers)
-        wide = ir.VectorType(kind, count) if count > 1 else kind
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
-        loaded = b.load(pointer, typ=wide, align=shared.size * count)
-        for i, r in enumerate(run.registers):
-            bits = b.extract_element(loaded, ir.Constant(I32, i)) if count > 1 else loaded
+        loaded = load_elements(b, pointer, kind, count, shared.size * count)
+        for r, bits in zip(run.registers, loaded, strict=True):
             parts[r] = register(gen, bits, element)
-    for r, offset in enumerate(layout.register_offsets):
-        if parts[r] is None:
-            parts[r] = parts[layout.register_of[offset]]
-    gen.bind(op.result, parts)
+    gen.bind(op.result, with_copies(layout, parts))
 
 
 def _matrices_in(layout: Layout, shared: SharedLayout) -> Matrices | None:
@@ -130,7 +130,9 @@ def _load_matrices(place: Place, form: Matrices, element: Attribute, parts: list
         base, offset = rows.split(tuple(start[d] for d in turn))
         words = load_matrices(gen, base, offset, len(places), form.transposed)
         for word, registers in zip(words, places, strict=True):
-            for r, value in zip(registers, words_of(gen, word, element), strict=True):
+            for r, value in zip(
+                registers, unpack(gen, [word], len(registers), element), strict=True
+            ):
                 parts[r] = value
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, elements
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 
@@ -75,10 +75,7 @@ def _split(gen: KernelCodegen, value: Value, kind: ir.IntType, count: int) -> li
         bits = b.trunc(bits, ir.IntType(width))
     elif bits.type.width < width:  # a predicate
         bits = b.zext(bits, ir.IntType(width))
-    if count == 1:
-        return [bits]
-    vector = b.bitcast(bits, ir.VectorType(kind, count))
-    return [b.extract_element(vector, ir.Constant(I32, i)) for i in range(count)]
+    return elements(b, b.bitcast(bits, ir.VectorType(kind, count)) if count > 1 else bits)
 
 
 def _width(kind: ir.Type) -> int:

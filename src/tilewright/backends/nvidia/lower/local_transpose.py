@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value, call
+from tilewright.backends.llvm.types import Value, as_vector, call
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import load_matrices
 from tilewright.dialects import gpu
@@ -86,17 +86,18 @@ class _WordTranspose:
         """The block of lines 4 `down` … by words 32 `column` …."""
         gen, b = self.gen, self.gen.builder
         place = b.add(b.mul(column, ir.Constant(I32, 32)), gen.threads.lane)
-        vector: Value = ir.Constant(ir.VectorType(I32, 4), ir.Undefined)
+        words = []
         for i in range(4):
             line = b.or_(b.mul(down, ir.Constant(I32, 4)), ir.Constant(I32, i))
             chunk = b.lshr(place, ir.Constant(I32, 2))
             address = self._address(self._read, self.source, line, chunk)
             inside = b.shl(b.and_(place, ir.Constant(I32, 3)), ir.Constant(I32, 2))
             pointer = b.inttoptr(b.add(address, inside), gen.shared_pointer)
-            word = b.load(pointer, typ=I32, align=4)
-            vector = b.insert_element(vector, word, ir.Constant(I32, i))
+            words.append(b.load(pointer, typ=I32, align=4))
         address = self._address(self._write, self.target, place, down)
-        b.store(vector, b.inttoptr(address, gen.shared_pointer), align=SWIZZLE_ATOM_BYTES)
+        b.store(
+            as_vector(b, words), b.inttoptr(address, gen.shared_pointer), align=SWIZZLE_ATOM_BYTES
+        )
 
     def _address(self, start: Value, layout: SharedLayout, line: Value, chunk: Value) -> Value:
         b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)

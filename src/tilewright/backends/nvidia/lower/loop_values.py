@@ -65,7 +65,7 @@ def bind_carried(gen: KernelCodegen, value: SSAValue, parts: list[Value]) -> Non
         gen.values[value] = parts
     else:
         element, words = tile.element_of(value), words_of(gen.layout(value), each)
-        unpacked = [part for word in parts for part in unpack(gen, [word], each, element)]
+        unpacked = unpack(gen, parts, each * len(parts), element)
         registers = [register for word in words for register in word]
         gen.values[value] = [
             part for _, part in sorted(zip(registers, unpacked, strict=True), key=itemgetter(0))

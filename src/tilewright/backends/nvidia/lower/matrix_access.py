@@ -16,8 +16,7 @@ from llvmlite import ir
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
-from tilewright.dialects import tile
+from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import wavefronts
@@ -152,7 +151,9 @@ class MatrixAccess:
         for start, places in form.quads:
             words = load_matrices(self.gen, base, self._offset(start), len(places), form.transposed)
             for word, registers in zip(words, places, strict=True):
-                for r, value in zip(registers, words_of(self.gen, word, self.element), strict=True):
+                for r, value in zip(
+                    registers, unpack(self.gen, [word], len(registers), self.element), strict=True
+                ):
                     parts[r] = value
         return parts
 
@@ -169,13 +170,3 @@ def load_matrices(
     listed = ", ".join(f"${i}" for i in range(count))
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{listed}}}, [${count} + {offset}];"
     return gen.emit_convergent_asm(text, [base], [I32] * count)
-
-
-def words_of(gen: KernelCodegen, word: Value, element: Attribute) -> list[Value]:
-    """The elements in a word."""
-    b, size = gen.builder, tile.element_bytes(element)
-    if size >= 4:
-        return [register(gen, word, element)]
-    vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), 4 // size))
-    bits = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(4 // size)]
-    return [register(gen, v, element) for v in bits]

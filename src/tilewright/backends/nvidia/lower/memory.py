@@ -16,6 +16,7 @@ from llvmlite import ir
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.backends.llvm.blocks import both
 from tilewright.backends.llvm.types import Value, constant, llvm_type
 from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
@@ -23,8 +24,10 @@ from tilewright.backends.nvidia.lower.vector_access import (
     hints_of,
     load_vector,
     pack,
+    part_of,
     store_vector,
     unpack,
+    with_copies,
 )
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
@@ -135,7 +138,7 @@ class ViewAddress:
         result: Value | None = None
         for d in self.limits:
             last = offset[d] + (run - 1 if d == dim else 0)
-            result = _both(self.gen, result, self._within(d, last))
+            result = both(self.gen.builder, result, self._within(d, last))
         return result
 
     def bytes_alive(self, offset: Vector, run: int, dim: int) -> Value | None:
@@ -206,12 +209,6 @@ def _place(gen: KernelCodegen, op: View) -> ViewAddress:
     return ViewAddress(gen, op, gen.layout(value), tile.element_of(value))
 
 
-def _both(gen: KernelCodegen, a: Value | None, b: Value | None) -> Value | None:
-    if a is None or b is None:
-        return a if b is None else b
-    return gen.builder.and_(a, b)
-
-
 # ---- vectors ----------------------------------------------------------------------------------------
 
 
@@ -258,8 +255,7 @@ def other_value(
     if other is None:
         kind = llvm_type(element)
         return ir.Constant(kind, None) if isinstance(kind, ir.PointerType) else constant(kind, 0)
-    parts = gen.parts(other)
-    return parts[register_] if len(parts) > 1 else parts[0]
+    return part_of(gen.parts(other), register_)
 
 
 @dataclass(frozen=True)
@@ -296,14 +292,14 @@ class _Predicates:
         """i1: all elements of `run` are active; None: always."""
         live = self.place.alive(run.offset, len(run.registers), self.dim)
         for mask in self._of_run(run):
-            live = _both(self.gen, live, mask)
+            live = both(self.gen.builder, live, mask)
         return live
 
     def element(self, run: Run, i: int) -> Value | None:
         """i1: element `i` of `run` is active; None: always."""
         offset = self.offset(run, i)
         mask = self.masks[run.registers[i]] if self.masks is not None else None
-        return _both(self.gen, self.place.alive(offset), mask)
+        return both(self.gen.builder, self.place.alive(offset), mask)
 
     def offset(self, run: Run, i: int) -> Vector:
         return tuple(c + i if d == self.dim else c for d, c in enumerate(run.offset))
@@ -351,8 +347,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
         loaded[group] = values
         for r, value in zip(run.registers, values, strict=True):
             parts[r] = value
-    _fill_copies(layout, parts)
-    gen.bind(op.result, parts)
+    gen.bind(op.result, with_copies(layout, parts))
 
 
 def _load_rest(
@@ -369,40 +364,28 @@ def _load_rest(
     result = []
     for i, value in enumerate(values[:left]):
         offset = active.offset(run, i)
-        live = _both(gen, active.element(run, i), cut)
+        live = both(gen.builder, active.element(run, i), cut)
         old = pack(gen, [value], place.element)
         words = load_vector(gen, place.address(offset), place.element, 1, live, old, hints)
         result += unpack(gen, words, 1, place.element)
     return result + values[left:]
 
 
-def _fill_copies(layout: Layout, parts: list[Any]) -> None:
-    """Registers that repeat an element get the value of the first."""
-    for r, offset in enumerate(layout.register_offsets):
-        if parts[r] is None:
-            parts[r] = parts[layout.register_of[offset]]
-
-
-def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
-    """i1: this thread is the first that holds its elements; None: no element is held twice."""
-    return gen.threads.first_holder(layout)
-
-
 def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     place = _place(gen, op)
     active, hints = _Predicates(gen, place), hints_of(gen, op)
-    first = owner(gen, place.layout)
+    b, first = gen.builder, gen.first_holder(op.value)
     values = gen.parts(op.value)
     checked = CHECKED in op.attributes
     for run in runs(place.layout, active.dim, vector_of(op)):
-        live = _both(gen, first, active.whole(run))
+        live = both(b, first, active.whole(run))
         data = [values[r] for r in run.registers]
         if checked:
-            live = _both(gen, live, _is_aligned(gen, place, run))
+            live = both(b, live, _is_aligned(gen, place, run))
         store_vector(gen, place.address(run.offset), data, place.element, live, hints)
         if live is not None and (checked or active.may_differ(run)):
             left = data if checked else data[: active.left(run)]
-            _store_rest(gen, active, run, left, _both(gen, first, gen.builder.not_(live)), hints)
+            _store_rest(gen, active, run, left, both(b, first, b.not_(live)), hints)
 
 
 def _is_aligned(gen: KernelCodegen, place: ViewAddress, run: Run) -> Value:
@@ -422,7 +405,7 @@ def _store_rest(
     """The first elements of a run of which not all are active, one by one."""
     place = active.place
     for i, value in enumerate(data):
-        live = _both(gen, active.element(run, i), cut)
+        live = both(gen.builder, active.element(run, i), cut)
         store_vector(gen, place.address(active.offset(run, i)), [value], place.element, live, hints)
 
 
@@ -451,7 +434,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         for r, value in zip(registers, loaded[group], strict=True):
             parts[r] = value
     if tile.is_tile(op.result):
-        _fill_copies(gen.layout(op.result), parts)
+        parts = with_copies(gen.layout(op.result), parts)
     gen.bind(op.result, parts)
 
 
@@ -466,13 +449,9 @@ def _gathered_runs(gen: KernelCodegen, op: tile.LoadOp | tile.StoreOp) -> list[t
 
 def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     element, hints = tile.element_of(op.value), hints_of(gen, op)
-    if tile.is_tile(op.value):
-        first = owner(gen, gen.layout(op.value))
-    else:
-        b = gen.builder
-        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+    b, first = gen.builder, gen.first_holder(op.value)
     pointers, values, masks = gen.parts(op.pointer), gen.parts(op.value), _masks(gen, op.mask)
     for registers in _gathered_runs(gen, op):
-        live = _both(gen, first, masks[registers[0]] if masks is not None else None)
+        live = both(b, first, masks[registers[0]] if masks is not None else None)
         address = gen.builder.ptrtoint(pointers[registers[0]], I64)
         store_vector(gen, address, [values[r] for r in registers], element, live, hints)

@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.blocks import where
 from tilewright.backends.llvm.types import Value, call, constant_bytes
-from tilewright.backends.nvidia.lower.memory import owner
+from tilewright.backends.nvidia.lower.vector_access import part_of
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
 from tilewright.layouts import Layout
@@ -73,23 +74,15 @@ def _program(gen: KernelCodegen) -> Value:
 def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     """One line an element: program ids, coordinates, prefix, values."""
     gen.prints = True
-    b = gen.builder
     tiles = [v for v in op.arguments if tile.is_tile(v)]
     layout = gen.layout(tiles[0]) if tiles else None
     count = layout.registers_per_thread if layout is not None else 1
-    first = (
-        owner(gen, layout)
-        if layout is not None
-        else b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
-    )
+    first = gen.first_holder(tiles[0]) if tiles else gen.is_first_thread()
     for r in range(count):
         if layout is not None and layout.register_of[layout.register_offsets[r]] != r:
             continue
-        if first is None:
+        with where(gen.builder, first):
             _print_register(gen, op, r, layout)
-        else:
-            with b.if_then(first):
-                _print_register(gen, op, r, layout)
 
 
 def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout: Layout | None) -> None:
@@ -102,8 +95,7 @@ def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout: Layout
     text += _text(op.prefix).replace("%", "%%")
     hexadecimal = bool(op.hex.value.data)
     for argument, signed in zip(op.arguments, op.signed.get_values(), strict=True):
-        parts = gen.parts(argument)
-        part = parts[r] if len(parts) > 1 else parts[0]
+        part = part_of(gen.parts(argument), r)
         value, code = _printable(gen, part, argument.type, bool(signed), hexadecimal)
         values.append(value)
         text += f" {code}"

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Value, call
-from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.backends.llvm.types import Value, call, elements
+from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
@@ -98,12 +98,14 @@ def combine_in_pairs(
     if pair is None or name not in _INTRINSICS or len(values) < 2 or len(values) % 2:
         return None
     b = gen.builder
-    fn = gen.declare(f"llvm.{_INTRINSICS[name]}.{suffix}", ir.FunctionType(pair, [pair, pair]))
+    intrinsic = f"llvm.{_INTRINSICS[name]}.{suffix}"
     both = [(values[i], values[i + 1]) for i in range(0, len(values), 2)]
     words = [b.bitcast(_word(gen, two, kind), pair) for two in both]
     while len(words) > 1:
         odd = words[len(words) & ~1 :]
-        words = [b.call(fn, words[i : i + 2]) for i in range(0, len(words) & ~1, 2)] + odd
+        words = [
+            call(b, intrinsic, pair, *words[i : i + 2]) for i in range(0, len(words) & ~1, 2)
+        ] + odd
     low, high = _halves(gen, words[0], kind)
     return low, high
 
@@ -122,7 +124,7 @@ def _lowered(
         predicate = op.predicate.data
         compare = b.fcmp_ordered if predicate[0] == "o" else b.fcmp_unordered
         found = compare(_COMPARISONS[predicate[1:]], *values)
-        return [b.extract_element(found, ir.Constant(I32, i)) for i in range(2)]
+        return elements(b, found)
     if op.name in _ARITHMETIC:
         made = getattr(b, _ARITHMETIC[op.name])(*values, flags=gen.math.flags)
     else:
@@ -132,9 +134,7 @@ def _lowered(
 
 
 def _halves(gen: KernelCodegen, pair: Value, kind: Any) -> list[Value]:
-    b = gen.builder
-    halves = b.bitcast(b.bitcast(pair, I32), ir.VectorType(I16, 2))
-    return [register(gen, b.extract_element(halves, ir.Constant(I32, i)), kind) for i in range(2)]
+    return unpack(gen, [gen.builder.bitcast(pair, I32)], 2, kind)
 
 
 def _word(gen: KernelCodegen, values: tuple[Value, Value], kind: Any) -> Value:

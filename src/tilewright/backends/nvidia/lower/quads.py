@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Value, call
+from tilewright.backends.llvm.types import Value, elements
+from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import WANTED, blocks_of, exchanged_words
 
@@ -39,16 +40,15 @@ def convert_in_quads(
         near, far = (
             gen.threads.at_start(("quad", n), lambda at, n=n: _from(gen, at, n)) for n in (0, 1)
         )
-        one = _shuffle(gen, b.select(odd, second, first), near)
-        other = _shuffle(gen, b.select(odd, first, second), far)
+        one = shuffle_word(b, b.select(odd, second, first), "idx", near)
+        other = shuffle_word(b, b.select(odd, first, second), "idx", far)
         for half in (0, 1):
             selector = b.select(
                 high, ir.Constant(I32, _SWAPPED[half]), ir.Constant(I32, _IN_ORDER[half])
             )
             word = inline_ptx(b, "prmt.b32 $0, $1, $2, $3;", [one, other, selector], I32)
-            eight = b.bitcast(word, ir.VectorType(I8, 4))
-            for i, c in enumerate(WANTED[4 * half : 4 * half + 4]):
-                byte = b.extract_element(eight, ir.Constant(I32, i))
+            parts_of_word = elements(b, b.bitcast(word, ir.VectorType(I8, 4)))
+            for c, byte in zip(WANTED[4 * half : 4 * half + 4], parts_of_word, strict=True):
                 made[row, column + c] = b.trunc(byte, parts[0].type)
     return [made[row, column] for row, column in target.register_offsets]
 
@@ -76,8 +76,3 @@ def _from(gen: KernelCodegen, at: Value, number: int) -> Value:
     )
     inside = at.or_(at.shl(low, ir.Constant(I32, 1)), at.xor(high, ir.Constant(I32, number)))
     return at.or_(at.and_(lane, ir.Constant(I32, 28)), inside)
-
-
-def _shuffle(gen: KernelCodegen, word: Value, lane: Value) -> Value:
-    everyone, clamp = ir.Constant(I32, -1), ir.Constant(I32, 31)
-    return call(gen.builder, "llvm.nvvm.shfl.sync.idx.i32", I32, everyone, word, lane, clamp)

@@ -17,13 +17,14 @@ from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.llvm.casts import to_f32
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, as_vector, elements
 from tilewright.backends.nvidia.lower import arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.conditions import combine_comparisons
 from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
+from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
@@ -43,21 +44,11 @@ def shuffle(gen: KernelCodegen, value: Value, element: Attribute, mode: str, lan
     bits = storage(gen, value, element)
     width = bits.type.width
     if width == 64:
-        halves = b.bitcast(bits, ir.VectorType(I32, 2))
-        result: Value = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
-        for i in range(2):
-            part = b.extract_element(halves, ir.Constant(I32, i))
-            result = b.insert_element(result, _shuffle(gen, part, mode, lane), ir.Constant(I32, i))
-        return register(gen, b.bitcast(result, ir.IntType(64)), element)
-    moved = _shuffle(gen, b.zext(bits, I32) if width < 32 else bits, mode, lane)
+        halves = elements(b, b.bitcast(bits, ir.VectorType(I32, 2)))
+        moved = as_vector(b, [shuffle_word(b, half, mode, lane) for half in halves])
+        return register(gen, b.bitcast(moved, ir.IntType(64)), element)
+    moved = shuffle_word(b, b.zext(bits, I32) if width < 32 else bits, mode, lane)
     return register(gen, b.trunc(moved, bits.type) if width < 32 else moved, element)
-
-
-def _shuffle(gen: KernelCodegen, word: Value, mode: str, lane: Value) -> Value:
-    kind = ir.FunctionType(I32, [I32] * 4)
-    fn = gen.declare(f"llvm.nvvm.shfl.sync.{mode}.i32", kind)
-    clamp = ir.Constant(I32, 0 if mode == "up" else 31)
-    return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, clamp])
 
 
 def along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:
@@ -190,9 +181,8 @@ def _over_lanes(
 
 def _vote(gen: KernelCodegen, value: Value, name: str, bits: tuple[int, ...]) -> Value:
     """The conjunction, disjunction or parity of the lanes that differ in these bits of their index."""
-    b, everyone = gen.builder, ir.Constant(I32, -1)
-    fn = gen.declare("llvm.nvvm.vote.ballot.sync", ir.FunctionType(I32, [I32, value.type]))
-    votes = b.call(fn, [everyone, value])
+    b = gen.builder
+    votes = arg_reductions.ballot(gen, value)
     if len(bits) < _LANE_BITS:
         lanes = sum(1 << lane for lane in range(32) if not lane & ~sum(1 << bit for bit in bits))
         first = b.and_(gen.threads.lane, ir.Constant(I32, ~sum(1 << bit for bit in bits) & 31))
@@ -200,7 +190,7 @@ def _vote(gen: KernelCodegen, value: Value, name: str, bits: tuple[int, ...]) ->
         rest = b.not_(members)
         votes = b.or_(votes, rest) if name == "arith.andi" else b.and_(votes, members)
     if name == "arith.andi":
-        return b.icmp_unsigned("==", votes, everyone)
+        return b.icmp_unsigned("==", votes, ir.Constant(I32, -1))
     if name == "arith.xori":
         return b.trunc(b.ctpop(votes), value.type)
     return b.icmp_unsigned("!=", votes, ir.Constant(I32, 0))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from tilewright.backends.llvm.blocks import where
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.reductions import (
     I32,
@@ -283,15 +284,9 @@ class _Scan:
         totals: Group,
         condition: Value | None,
     ) -> None:
-        def write() -> None:
-            for where, value in zip(tiles, totals, strict=True):
-                poke(self.gen, where, place, at, value)
-
-        if condition is None:
-            write()
-            return
-        with self.gen.builder.if_then(condition):
-            write()
+        with where(self.gen.builder, condition):
+            for to, value in zip(tiles, totals, strict=True):
+                poke(self.gen, to, place, at, value)
 
     def _is_last_lane(self) -> Value | None:
         if not self.lane_bits:

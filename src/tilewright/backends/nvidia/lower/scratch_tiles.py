@@ -17,9 +17,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value, llvm_type
-from tilewright.backends.nvidia.lower.matrix_access import words_of
-from tilewright.backends.nvidia.lower.vector_access import register, storage
+from tilewright.backends.llvm.blocks import both
+from tilewright.backends.llvm.types import Value, as_vector, llvm_type, load_elements
+from tilewright.backends.nvidia.lower.vector_access import register, storage, unpack, with_copies
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
@@ -134,7 +134,7 @@ class SharedAccess:
         for run in self._runs():
             values = [storage(self.gen, parts[r], self.where.element) for r in run]
             pointer = self._address(self.layout.register_offsets[run[0]])
-            b.store(_vector(self.gen, values), pointer, align=self.where.size * len(run))
+            b.store(as_vector(b, values), pointer, align=self.where.size * len(run))
 
     def read(self) -> list[Value]:
         layout, size = self.layout, self.where.size
@@ -143,39 +143,13 @@ class SharedAccess:
             pointer = self._address(layout.register_offsets[run[0]])
             per_word = max(1, _WORD_BYTES // size)
             if len(run) % per_word:
-                found = self._load(pointer, ir.IntType(8 * size), len(run), size * len(run))
-                values = [register(self.gen, bits, self.where.element) for bits in found]
-            else:
-                count, kind = len(run) // per_word, ir.IntType(8 * size * per_word)
-                words = self._load(pointer, kind, count, size * len(run))
-                values = [v for w in words for v in words_of(self.gen, w, self.where.element)]
+                per_word = 1
+            kind, align = ir.IntType(8 * size * per_word), size * len(run)
+            words = load_elements(self.gen.builder, pointer, kind, len(run) // per_word, align)
+            values = unpack(self.gen, words, len(run), self.where.element)
             for r, value in zip(run, values, strict=True):
                 parts[r] = value
-        return self.with_copies(parts)
-
-    def _load(self, pointer: Value, kind: ir.Type, count: int, align: int) -> list[Value]:
-        """Load `count` values that lie side by side, in one instruction."""
-        b = self.gen.builder
-        loaded = b.load(pointer, typ=ir.VectorType(kind, count) if count > 1 else kind, align=align)
-        if count == 1:
-            return [loaded]
-        return [b.extract_element(loaded, ir.Constant(I32, i)) for i in range(count)]
-
-    def with_copies(self, parts: list[Value]) -> list[Value]:
-        """Fill in registers that replicate the element of another register."""
-        for r, offset in enumerate(self.layout.register_offsets):
-            if parts[r] is None:
-                parts[r] = parts[self.layout.register_of[offset]]
-        return parts
-
-
-def _vector(gen: KernelCodegen, values: list[Value]) -> Value:
-    if len(values) == 1:
-        return values[0]
-    vector: Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
-    for i, value in enumerate(values):
-        vector = gen.builder.insert_element(vector, value, ir.Constant(I32, i))
-    return vector
+        return with_copies(layout, parts)
 
 
 def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Value]) -> Value:
@@ -269,13 +243,15 @@ def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
 
 def _index(gen: KernelCodegen, value: Value, extent: int) -> Value:
     """Convert an index to i32 and clamp it to the tile (elements at out-of-range indices are unspecified)."""
-    b = gen.builder
-    if value.type.width > 32:
-        value = b.trunc(value, I32)
-    elif value.type.width < 32:
-        value = b.zext(value, I32)
+    b, value = gen.builder, _as_i32(gen, value)
     last = ir.Constant(I32, extent - 1)
     return b.select(b.icmp_unsigned("<", value, last), value, last)
+
+
+def _as_i32(gen: KernelCodegen, value: Value) -> Value:
+    if value.type.width == 32:
+        return value
+    return (gen.builder.trunc if value.type.width > 32 else gen.builder.zext)(value, I32)
 
 
 def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
@@ -289,16 +265,12 @@ def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
     SharedAccess(gen, where, layout).write([zero] * layout.registers_per_thread)
     gen.barrier()
     source = gen.layout(op.source)
-    mine = gen.threads.first_holder(source)
+    mine = gen.first_holder(op.source)
     masks = gen.parts(op.mask) if op.mask is not None else None
     for r in sorted(set(source.register_of.values())):
-        value = gen.parts(op.source)[r]
-        wide = value if value.type.width == 32 else (
-            b.zext(value, I32) if value.type.width < 32 else b.trunc(value, I32)
-        )  # fmt: skip
+        wide = _as_i32(gen, gen.parts(op.source)[r])
         live = b.icmp_unsigned("<", wide, ir.Constant(I32, bins))
-        for condition in (mine, masks[r] if masks is not None else None):
-            live = live if condition is None else b.and_(live, condition)
+        live = both(b, both(b, live, mine), masks[r] if masks is not None else None)
         amount = b.select(live, ir.Constant(I32, 1), zero)
         slot = element_pointer(gen, where, [b.select(live, wide, zero)])
         b.atomic_rmw("add", slot, amount, "monotonic")

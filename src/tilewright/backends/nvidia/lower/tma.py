@@ -43,7 +43,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
     if op.arrival_count is not None and gen.shares:
         arrivals *= gen.cluster
     others = [o for o in gen.source.walk() if isinstance(o, gpu.MbarrierInitOp)]
-    with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+    with b.if_then(gen.is_first_thread()):
         if op is others[0]:
             prefetch_tensor_maps(gen)
         for stage in range(kind.stages.data):

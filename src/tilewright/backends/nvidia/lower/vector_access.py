@@ -10,8 +10,9 @@ from llvmlite.ir import instructions
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
-from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.backends.llvm.types import Value, as_vector, elements, llvm_type
 from tilewright.dialects import tile
+from tilewright.layouts.layout import Layout
 from tilewright.passes.gpu.order_instructions import READ_ONLY
 
 if TYPE_CHECKING:
@@ -139,11 +140,8 @@ def unpack(gen: KernelCodegen, words: list[Value], count: int, element: Attribut
             narrow = word if word.type.width == 8 * size else b.trunc(word, ir.IntType(8 * size))
             values.append(register(gen, narrow, element))
             continue
-        vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), each))
-        values += [
-            register(gen, b.extract_element(vector, ir.Constant(I32, j)), element)
-            for j in range(each)
-        ]
+        parts = elements(b, b.bitcast(word, ir.VectorType(ir.IntType(8 * size), each)))
+        values += [register(gen, part, element) for part in parts]
     return values
 
 
@@ -175,6 +173,19 @@ def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
     return b.bitcast(bits, kind)
 
 
+def part_of(parts: list[Value], register_: int) -> Value:
+    """The value in a register of a tile; scalars, and tiles of equal elements, have one."""
+    return parts[register_] if len(parts) > 1 else parts[0]
+
+
+def with_copies(layout: Layout, parts: list[Any]) -> list[Any]:
+    """The registers of a tile: those that repeat an element (None in `parts`) get the value of the first."""
+    for r, offset in enumerate(layout.register_offsets):
+        if parts[r] is None:
+            parts[r] = parts[layout.register_of[offset]]
+    return parts
+
+
 def joined(bits: list[Value], b: Value) -> Value:
     """Integers side by side in one, the first lowest. Constants are one constant, and the parts of an integer that has
     been taken apart are that integer: LLVM finds both, in four instructions for each part."""
@@ -190,10 +201,7 @@ def joined(bits: list[Value], b: Value) -> Value:
         at = [start for word, start in filter(None, parts) if word is source]
         if at == [i * kind.width for i in range(len(bits))]:
             return source
-    vector: Value = ir.Constant(ir.VectorType(kind, len(bits)), ir.Undefined)
-    for i, value in enumerate(bits):
-        vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return b.bitcast(vector, whole)
+    return b.bitcast(as_vector(b, bits), whole)
 
 
 def _joined_constants(bits: list[Value], whole: ir.IntType) -> Value:

@@ -21,7 +21,6 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
-from tilewright.backends.nvidia.lower.dot import halves
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
 from tilewright.backends.nvidia.lower.wgmma_rs import RegisterOperand
@@ -62,11 +61,6 @@ def accumulator_registers(gen: KernelCodegen, value: SSAValue) -> list[Value]:
         return parts
     bits = [storage(gen, part, f16) for part in parts]
     return [joined(bits[i : i + 2], gen.builder) for i in range(0, len(bits), 2)]
-
-
-def apart(gen: KernelCodegen, pairs: list[Value]) -> list[Value]:
-    """Unpack fp16 pairs."""
-    return [value for word in pairs for value in halves(gen, word)]
 
 
 def _bind(gen: KernelCodegen, value: SSAValue, accumulators: list[Value]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts.wgmma_partition import WgmmaPartition
@@ -71,6 +71,5 @@ class RegisterOperand:
         first = row - row % count
         address = self.place.address((first, k) if self.k_dim else (k, first))
         pointer = b.inttoptr(address, self.gen.shared_pointer)
-        loaded = b.load(pointer, typ=ir.VectorType(I32, count), align=4 * count)
-        for i in range(count):
-            read[first + i, k] = b.extract_element(loaded, ir.Constant(I32, i))
+        for i, word in enumerate(load_elements(b, pointer, I32, count, 4 * count)):
+            read[first + i, k] = word
