@@ -167,12 +167,13 @@ def _changed(change: Change, at: Vector) -> Vector:
         case "append":
             return (*at, *given)
         case "reshape":
-            return _reshaped(at, given[: len(at)], given[len(at) :])
+            return reshaped(at, given[: len(at)], given[len(at) :])
         case _:
             return at
 
 
-def _reshaped(at: Vector, shape: Vector, wanted: Vector) -> Vector:
+def reshaped(at: Vector, shape: Vector, wanted: Vector) -> Vector:
+    """The coordinates in a tile of shape `wanted` of the element at `at` in one of `shape` (both row-major)."""
     flat = 0
     for c, extent in zip(at, shape, strict=True):
         flat = flat * extent + c

@@ -90,6 +90,14 @@ EXCLUSIVE = "exclusive"
 """The `sem` of atomic operations on memory that no other thread accesses during the launch, which runs on one thread."""
 
 
+RMW_OPERATIONS = {
+    "add": "arith.addi", "fadd": "arith.addf", "and": "arith.andi", "or": "arith.ori", "xor": "arith.xori",
+    "max": "arith.maxsi", "min": "arith.minsi", "umax": "arith.maxui", "umin": "arith.minui",
+    "fmax": "arith.maxnumf", "fmin": "arith.minnumf",
+}  # fmt: skip
+"""What each kind of atomic read-modify-write computes; "xchg" computes nothing."""
+
+
 @operation
 class AtomicRMWOp(Op):
     """Atomic read-modify-write; gives the old value (unspecified in masked-off lanes).
@@ -110,9 +118,7 @@ class AtomicRMWOp(Op):
         "$kind `,` $sem `,` $scope `,` $pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict"
         " `:` type($pointer) `,` type($value) `to` type($result)"
     )
-    KINDS: ClassVar = (
-        "add", "fadd", "and", "or", "xor", "xchg", "max", "min", "umax", "umin", "fmax", "fmin",
-    )  # fmt: skip
+    KINDS: ClassVar = (*RMW_OPERATIONS, "xchg")
 
     def verify_(self) -> None:
         require(self.kind.data in self.KINDS, f"tile.atomic_rmw: {self.kind.data}")

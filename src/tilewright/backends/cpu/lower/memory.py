@@ -206,14 +206,6 @@ def lower_scalar_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     conditional(gen.builder, None if op.mask is None else gen.get(op.mask), store, [])
 
 
-_INTEGER_RMW = {
-    "add": "add", "and": "and", "or": "or", "xor": "xor", "xchg": "xchg",
-    "max": "max", "min": "min", "umax": "umax", "umin": "umin",
-}  # fmt: skip
-_FLOAT_RMW = {"fadd": "fadd", "fmax": "fmax", "fmin": "fmin", "xchg": "xchg"}
-_FLOAT_OPS = {"fadd": "arith.addf", "fmax": "arith.maxnumf", "fmin": "arith.minnumf"}
-
-
 def _ordering(sem: str) -> str:
     return {"relaxed": "monotonic", "acquire": "acquire", "release": "release"}.get(sem, "acq_rel")
 
@@ -221,15 +213,14 @@ def _ordering(sem: str) -> str:
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     """One atomic read-modify-write; narrow floats by compare-and-swap."""
     element, kind = op.value.type, op.kind.data
-    native = isinstance(element, Float32Type | Float64Type) and kind in _FLOAT_RMW
+    native = isinstance(element, IntegerType | Float32Type | Float64Type) or kind == "xchg"
 
     def update() -> list[Value]:
         pointer, value = gen.get(op.pointer), to_storage(gen, gen.get(op.value), element, 1)
         if op.sem.data == tile.EXCLUSIVE and kind in ("add", "fadd"):
-            old = _plain_addition(gen, pointer, value, element)
-        elif native or isinstance(element, IntegerType) or kind == "xchg":
-            name = (_FLOAT_RMW if native else _INTEGER_RMW)[kind]
-            old = gen.builder.atomic_rmw(name, pointer, value, _ordering(op.sem.data))
+            old = _plain_addition(gen, pointer, value, kind, element)
+        elif native:
+            old = gen.builder.atomic_rmw(kind, pointer, value, _ordering(op.sem.data))
         else:
             old = _cas_loop(gen, pointer, value, kind, element)
         return [from_storage(gen, old, element)]
@@ -238,17 +229,20 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     gen.set(op.result, *conditional(gen.builder, live, update, [zero_of(llvm_type(element))]))
 
 
-def _plain_addition(gen: KernelCodegen, pointer: Value, value: Value, element: Attribute) -> Value:
+def _plain_addition(
+    gen: KernelCodegen, pointer: Value, value: Value, kind: str, element: Attribute
+) -> Value:
     """Add to memory that no other thread accesses; returns the old value. A locked instruction takes 20 cycles."""
     b = gen.builder
     old = b.load(pointer, typ=value.type, align=_size(element))
-    if isinstance(element, IntegerType):
-        new = b.add(old, value)
-    else:
-        operands = [element, element]
-        (new,) = lower_elementwise(b, "arith.addf", [old, value], {}, [element], operands, gen.math)
-    b.store(new, pointer, align=_size(element))
+    b.store(_combined(gen, kind, old, value, element), pointer, align=_size(element))
     return old
+
+
+def _combined(gen: KernelCodegen, kind: str, old: Value, value: Value, element: Attribute) -> Value:
+    name, operands = tile.RMW_OPERATIONS[kind], [element, element]
+    (new,) = lower_elementwise(gen.builder, name, [old, value], {}, [element], operands, gen.math)
+    return new
 
 
 def _cas_loop(
@@ -261,10 +255,7 @@ def _cas_loop(
         return given if str(given.type) == str(wanted) else b.bitcast(given, wanted)
 
     def attempt(seen: Value) -> tuple[Value, Value]:
-        values = [as_type(seen, register), value]
-        (new,) = lower_elementwise(
-            b, _FLOAT_OPS[kind], values, {}, [element], [element, element], gen.math
-        )
+        new = _combined(gen, kind, as_type(seen, register), value, element)
         pair = b.cmpxchg(pointer, seen, as_type(new, bits), "acq_rel", "monotonic")
         return b.extract_value(pair, 0), b.extract_value(pair, 1)
 

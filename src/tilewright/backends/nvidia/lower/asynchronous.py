@@ -22,6 +22,9 @@ from llvmlite.ir import instructions as kinds
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value, as_vector
+from tilewright.backends.nvidia.lower import instruction_order
+from tilewright.backends.nvidia.lower.instruction_order import tree_of
+from tilewright.backends.nvidia.lower.matrix_access import store_matrices
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
 from tilewright.dialects import gpu, tile
@@ -197,16 +200,14 @@ def _by_matrices(layout: Layout, shared: SharedLayout) -> Layout | None:
 
 def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list[Value]) -> None:
     """16-bit elements, 16x16 of them with an instruction."""
-    across = ".trans" if place.shared.major_dim == 0 else ""
-    text = f"stmatrix.sync.aligned.m8n8.x4{across}.shared.b16 [$0], {{$1, $2, $3, $4}};"
     writes: list[Value] = []
     for row, column in place.layout.register_offsets:
         words = []
         for i, j in _CORNERS:
             pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
             words.append(joined([bits[r] for r in pair], gen.builder))
-        operands = [place.address((row, column)), *words]
-        writes.append(gen.emit_convergent_asm(text, operands))
+        address, transposed = place.address((row, column)), place.shared.major_dim == 0
+        writes.append(store_matrices(gen, address, 0, words, transposed))
     sink_to_stores(gen.builder.block, writes)
 
 
@@ -262,12 +263,6 @@ def lower_wait(gen: KernelCodegen, op: gpu.AsyncWaitOp) -> None:
     proxy_fence(gen)
 
 
-_COMPUTES = ("llvm.fma.", "llvm.maximum.", "llvm.minimum.", "llvm.maxnum.", "llvm.minnum.", "llvm.fabs.", "llvm.sqrt.",
-             "llvm.floor.", "llvm.ceil.", "llvm.trunc.", "llvm.roundeven.", "llvm.copysign.")  # fmt: skip
-_FIXED = (
-    kinds.PhiInstr, kinds.Terminator, kinds.StoreInstr, kinds.StoreAtomicInstr, kinds.LoadAtomicInstr,
-    kinds.AtomicRMW, kinds.CmpXchg, kinds.Fence, kinds.AllocaInstr, kinds.InvokeInstr, kinds.LandingPadInstr,
-)  # fmt: skip
 _SHARED = 3
 """The address space of shared memory."""
 
@@ -281,51 +276,28 @@ def sink_to_stores(block: Any, writes: list[Any]) -> None:
     where tiles change their layouts.
     """
     instructions = block.instructions
-    written = {id(each) for each in writes}
+    written = set(writes)
     start = len(instructions)
-    while start and (id(instructions[start - 1]) in written or _moves(instructions[start - 1])):
+    while start and (instructions[start - 1] in written or _moves(instructions[start - 1])):
         start -= 1
-    if not all(id(each) in written or _moves(each) for each in instructions[start:]):
-        return
-    waiting = {id(each): each for each in instructions[start:] if id(each) not in written}
-    needs = [_needed(write, waiting) for write in writes]
-    ordered: dict[int, Any] = {}
+    waiting = dict.fromkeys(each for each in instructions[start:] if each not in written)
+    needs = [tree_of(write, waiting, ())[:-1] for write in writes]
+    ordered: dict[Any, None] = {}
     for i in range(-2, len(writes)):
         if i + 2 < len(writes):
             for each in needs[i + 2]:
                 if isinstance(each, ir.LoadInstr):
-                    ordered |= {id(e): e for e in (*_needed(each, waiting), each)}
+                    ordered |= dict.fromkeys(tree_of(each, waiting, ()))
         if -1 <= i < len(writes) - 1:
-            ordered |= {id(e): e for e in needs[i + 1]}
+            ordered |= dict.fromkeys(needs[i + 1])
         if i >= 0:
-            ordered[id(writes[i])] = writes[i]
+            ordered[writes[i]] = None
     ordered |= waiting  # what is needed elsewhere
-    instructions[start:] = ordered.values()
-
-
-def _needed(instruction: Any, waiting: dict[int, Any]) -> list[Any]:
-    """What an instruction is computed from, of those that wait, in an order in which it can be."""
-    found: dict[int, Any] = {}
-    pending = [(operand, False) for operand in reversed(instruction.operands)]
-    while pending:
-        each, ready = pending.pop()
-        if id(each) not in waiting or id(each) in found:
-            continue
-        if ready:
-            found[id(each)] = each
-            continue
-        pending.append((each, True))
-        pending += [(operand, False) for operand in reversed(each.operands)]
-    return list(found.values())
+    instructions[start:] = ordered
 
 
 def _moves(instruction: Any) -> bool:
     """Whether an instruction only computes, or reads shared memory."""
     if isinstance(instruction, kinds.LoadInstr):
         return instruction.operands[0].type.addrspace == _SHARED
-    if isinstance(instruction, kinds.CallInstr):
-        callee = instruction.callee
-        if isinstance(callee, ir.InlineAsm):
-            return not callee.side_effect
-        return callee.name.startswith(_COMPUTES)
-    return not isinstance(instruction, _FIXED)
+    return instruction_order.is_pure(instruction)

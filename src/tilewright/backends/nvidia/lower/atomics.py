@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import both, conditional, retry, where
+from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.inline_ptx import names
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import memory
@@ -24,7 +25,6 @@ from tilewright.backends.nvidia.lower.vector_access import (
     part_of,
     register,
     storage,
-    unpack,
 )
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_volatile
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
-_SEM = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
-_SCOPE = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 _INTEGER = {
     "add": ("add", "u"), "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"),
     "xchg": ("exch", "b"), "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"),
@@ -46,7 +44,7 @@ _INTEGER = {
 
 def _scope(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
     """The language's "cta" is the program, which may be a cluster."""
-    scope = _SCOPE[op.scope.data]
+    scope = op.scope.data
     return "cluster" if scope == "cta" and gen.blocks > 1 else scope
 
 
@@ -58,7 +56,7 @@ def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Gene
     A fence costs as much as hundreds of instructions, and every `atom.acq_rel` holds two. Nothing is acquired
     where no result is used: no program can tell what its operation has read.
     """
-    sem, scope = _SEM[op.sem.data], _scope(gen, op)
+    sem, scope = op.sem.data, _scope(gen, op)
     used = bool(op.result.uses)
     if not tile.is_tile(op.result):  # one instruction, which one thread does
         yield f"{sem}.{scope}"
@@ -74,12 +72,17 @@ def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Gene
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     element = tile.element_of(op.value)
     with _fenced(gen, op) as order:
-        if not op.result.uses and (form := _reduction(gen, op.kind.data, element)) is not None:
+        form, kind = _form(gen, op.kind.data, element), op.kind.data
+        if not op.result.uses and form is not None and kind != "xchg":
             _reduce(gen, op, order, form)
             return
 
         def act(pointer: Value, value: Value) -> Value:
-            return _rmw(gen, op.kind.data, order, pointer, value, element)
+            if form is None:
+                return _by_cas(gen, kind, order, pointer, value, element)
+            address, raw = gen.builder.ptrtoint(pointer, I64), _operand(gen, value, form, element)
+            made = _atom(gen, f"atom.{order}.global.{form}", address, [raw], raw.type)
+            return register(gen, made, element)
 
         _each(gen, op.result, [op.pointer, op.value], op.mask, act)
 
@@ -112,8 +115,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         if live is not None:
             kept = other if other is not None else memory.other_value(gen, None, element, 0)
             old = pack(gen, [kept], element)
-        words = load_vector(gen, address, element, 1, live, old, Hints(".cv"))
-        return unpack(gen, words, 1, element)[0]
+        return load_vector(gen, address, element, 1, live, old, Hints(".cv"))[0]
 
     masked = [v for v in (op.mask, op.other) if v is not None] if op.mask is not None else []
     _each(gen, op.result, [op.pointer, *masked], None, act)
@@ -154,10 +156,10 @@ def _each(
 # ---- without results: reductions in memory -----------------------------------------------------------------
 
 
-def _reduction(gen: KernelCodegen, kind: str, element: Attribute) -> str | None:
-    """Operation and type of `red` for one element; None where there is no such instruction."""
+def _form(gen: KernelCodegen, kind: str, element: Attribute) -> str | None:
+    """Operation and type of `atom`, or `red`, for one element; None where there is no such instruction."""
     text, bits = str(element), 8 * tile.element_bytes(element)
-    if kind in _INTEGER and kind != "xchg" and bits >= 32:
+    if kind in _INTEGER and bits >= 32:
         name, letter = _INTEGER[kind]
         return f"{name}.{letter}{bits}"
     if kind == "fadd" and text in ("f32", "f64"):
@@ -223,14 +225,18 @@ def _all_same(masks: list[Value]) -> bool:
     return len({id(mask) for mask in masks}) <= 1
 
 
+def _operand(gen: KernelCodegen, value: Value, form: str, element: Attribute) -> Value:
+    """A value as an instruction of this form takes it: fp32 and fp64 as they are, others as their bits."""
+    return value if form.endswith(("f32", "f64")) else storage(gen, value, element)
+
+
 def _red(
     gen: KernelCodegen, order: str, form: str, address: Value, values: list[Value], element: Attribute,
     live: Value | None,
 ) -> None:  # fmt: skip
     """One instruction that adds (or the like) `values` to neighbours from `address` on, where `live`."""
     if len(values) == 1 or str(element) in ("f32", "f64"):
-        native = form.rsplit(".", 1)[-1] in ("f32", "f64")
-        raw = values if native else [storage(gen, v, element) for v in values]
+        raw = [_operand(gen, v, form, element) for v in values]
         suffix = form
     else:
         bits = [storage(gen, v, element) for v in values]
@@ -272,27 +278,6 @@ def _to_copies(
 
 
 # ---- instructions ----------------------------------------------------------------------------------------
-
-
-def _rmw(
-    gen: KernelCodegen, kind: str, order: str, pointer: Value, value: Value, element: Attribute
-) -> Value:
-    text, bits = str(element), 8 * tile.element_bytes(element)
-    address = gen.builder.ptrtoint(pointer, I64)
-    if kind in _INTEGER and bits >= 32:
-        name, letter = _INTEGER[kind]
-        raw = storage(gen, value, element)
-        made = _atom(gen, f"atom.{order}.global.{name}.{letter}{bits}", address, [raw], raw.type)
-        return register(gen, made, element)
-    if kind == "fadd" and text in ("f32", "f64"):
-        return _atom(gen, f"atom.{order}.global.add.{text}", address, [value], value.type)
-    if kind == "fadd" and text in ("f16", "bf16"):
-        raw = storage(gen, value, element)
-        if text == "f16" or gen.target.has(Feature.VECTOR_ATOMICS):
-            suffix = f"add.noftz.{text}"
-            made = _atom(gen, f"atom.{order}.global.{suffix}", address, [raw], I16)
-            return register(gen, made, element)
-    return _by_cas(gen, kind, order, pointer, value, element)
 
 
 def _atom(
@@ -343,7 +328,12 @@ def _by_cas(
 
     def attempt(seen: Value) -> tuple[Value, Value]:
         old = register(gen, seen, element)
-        new = storage(gen, _combined(gen, kind, old, value, element), element)
+        new = value
+        if kind in tile.RMW_OPERATIONS:
+            types, math = [element], replace(gen.math, fp_fusion=False)
+            given = b, tile.RMW_OPERATIONS[kind], [old, value], {}, types, types * 2, math
+            (new,) = lower_elementwise(*given)
+        new = storage(gen, new, element)
         found = _cas(gen, order, pointer, seen, new)
         return found, b.icmp_unsigned("==", found, seen)
 
@@ -354,21 +344,3 @@ def _peek(gen: KernelCodegen, address: Value, bits: ir.IntType) -> Value:
     word = ir.IntType(max(16, bits.width))
     made = gen.emit_asm(f"ld.volatile.global.b{bits.width} $0, [$1];", [address], word)
     return gen.builder.trunc(made, bits) if word.width != bits.width else made
-
-
-def _combined(gen: KernelCodegen, kind: str, old: Value, value: Value, element: Attribute) -> Value:
-    b = gen.builder
-    if kind.startswith("f"):
-        x, y = old, value
-        if casts.is_narrow(element):
-            x, y = (casts.to_f32(b, v, element) for v in (old, value))
-        result = b.fadd(x, y) if kind == "fadd" else gen.math.intrinsic(
-            b, "maxnum" if kind == "fmax" else "minnum", x, y
-        )  # fmt: skip
-        return casts.from_f32(b, result, element, gen.math) if casts.is_narrow(element) else result
-    if kind == "xchg":
-        return value
-    if kind in ("add", "and", "or", "xor"):
-        return getattr(b, kind if kind in ("add", "xor") else f"{kind}_")(old, value)
-    compare = b.icmp_unsigned if kind.startswith("u") else b.icmp_signed
-    return b.select(compare(">" if kind.endswith("max") else "<", old, value), old, value)

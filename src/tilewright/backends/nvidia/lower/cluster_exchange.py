@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import Builder, Value, as_vector, elements, load_elements
 from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower.tma import wait_for_phase
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -152,7 +153,7 @@ class ClusterExchanges:
             words = [w for v, e in zip(group, elements, strict=True) for w in _words(gen, v, e)]
             offset = ir.Constant(I32, exchange.slot(place) - exchange.start)
             self._send(exchange, gen.builder.add(slots, offset), barrier, part, words)
-        _wait(gen, barrier, phase)
+        wait_for_phase(gen, barrier, phase)
         if exchange.turns > 1:
             self._expect_again(exchange, barrier)
         step = min(exchange.parts, 32)
@@ -287,15 +288,6 @@ class ClusterExchanges:
             values.append(_from_words(gen, words[:count], element))
             words = words[count:]
         return values
-
-
-def _wait(gen: KernelCodegen, barrier: Value, phase: Value) -> None:
-    """Wait for a phase of an mbarrier of this CTA."""
-    text = (
-        "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
-        "@!p bra WAIT_${:uid}; }"
-    )
-    gen.emit_convergent_asm(text, [barrier, phase])
 
 
 def _exchanges_nothing(op: Operation) -> bool:

@@ -15,7 +15,6 @@ from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (
     SharedTile,
-    bytes_for,
     element_pointer,
     store_to_shared,
 )
@@ -156,14 +155,7 @@ def _emit(
 
 def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
     """Both operands in shared memory; a loop over k in which each thread updates its sums."""
-    element = tile.element_of(op.lhs)
-    start = -(-bytes_for(element, tile.shape_of(op.lhs)) // 16) * 16
-    other = tile.element_of(op.rhs)
-    pointer = gen.scratch(start + bytes_for(other, tile.shape_of(op.rhs)))
-    a, b_tile = (
-        store_to_shared(gen, op.lhs, 0, pointer),
-        store_to_shared(gen, op.rhs, start, pointer),
-    )
+    a, b_tile = store_to_shared(gen, op.lhs, op.rhs)
     gen.barrier()
     b = gen.builder
     layout, acc = gen.layout(op.result), tile.element_of(op.acc)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite.ir.instructions import Instruction
 
-from tilewright.backends.nvidia.lower.instruction_order import is_load, is_pure
-from tilewright.backends.nvidia.lower.read_only_loads import is_store, tree_of
+from tilewright.backends.nvidia.lower.instruction_order import depth_first, is_load, is_pure
+from tilewright.backends.nvidia.lower.read_only_loads import is_store
 from tilewright.passes.gpu.analysis.num_ctas import CTAS_PER_SM
 from tilewright.passes.gpu.order_instructions import ORDER_INSTRUCTIONS
 
@@ -46,8 +46,5 @@ def _runs(block: Any) -> list[list[Instruction]]:
 
 def _ordered(run: list[Instruction]) -> list[Instruction]:
     """Return a run with the operands of each store right in front of it, and the rest behind the last store."""
-    inside = set(run)
-    ordered: dict[Instruction, None] = {}
-    for store in filter(is_store, run):
-        ordered.update(dict.fromkeys(tree_of(store, inside, ordered)))
+    ordered = depth_first(filter(is_store, run), set(run))
     return [*ordered, *(i for i in run if i not in ordered)]

@@ -11,6 +11,7 @@ loads right before their first use, if that lowers the estimated peak of live re
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -132,28 +133,33 @@ def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]
     is_reduced = sum(registers_of(i.type) for i in kept) <= _MAX_KEPT * before
     if before < _MIN_PEAK or not (is_reduced or is_planned):
         return segment
-    found = _depth_first(segment, inside)
+    used = {o for i in segment for o in i.operands if o in inside}
+    found = [*depth_first([i for i in segment if i not in used], inside)]
     most = before if is_planned else _MAX_SHARE * before
     return found if _peak(found, inside, users, kept) <= most else segment
 
 
-def _depth_first(segment: list[Any], inside: set[Any]) -> list[Any]:
-    """Return the instructions in depth-first post-order of the operand trees."""
-    used = {o for i in segment for o in i.operands if o in inside}
-    done: set[Any] = set()
-    found: list[Any] = []
-    for root in [i for i in segment if i not in used]:
-        pending = [(root, False)]
-        while pending:
-            instruction, complete = pending.pop()
-            if complete:
-                found.append(instruction)
-            elif instruction not in done:
-                done.add(instruction)
-                pending.append((instruction, True))
-                operands = [o for o in instruction.operands if o in inside and o not in done]
-                pending += [(o, False) for o in reversed(operands)]
+def depth_first(roots: Iterable[Any], inside: Container[Any]) -> dict[Any, None]:
+    """Return these instructions and the operands `inside` that they need, in depth-first post-order."""
+    found: dict[Any, None] = {}
+    for root in roots:
+        found.update(dict.fromkeys(tree_of(root, inside, found)))
     return found
+
+
+def tree_of(root: Any, inside: Container[Any], done: Container[Any]) -> list[Any]:
+    """Return what has to be emitted for an instruction, in depth-first post-order."""
+    found: dict[Any, None] = {}
+    pending = [(root, False)]
+    while pending:
+        instruction, complete = pending.pop()
+        if complete:
+            found[instruction] = None
+        elif instruction not in found and instruction not in done:
+            pending.append((instruction, True))
+            operands = [o for o in operands_of(instruction) if o in inside]
+            pending += [(o, False) for o in reversed(operands)]
+    return list(found)
 
 
 def _peak(order: list[Any], inside: set[Any], users: dict[Any, int], kept: set[Any]) -> int:

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value, as_vector, call
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
-from tilewright.backends.nvidia.lower.matrix_access import load_matrices
+from tilewright.backends.nvidia.lower.matrix_access import load_matrices, store_matrices
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
@@ -68,8 +68,8 @@ def _exchanged(gen: KernelCodegen, layout: SharedLayout, line: Value) -> Value:
     return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
 
 
-class _WordTranspose:
-    """Blocks of 4 lines by 32 words: a lane reads one word of each, and writes them as one chunk."""
+class _Transpose:
+    """Blocks of a tile; where they begin."""
 
     def __init__(
         self,
@@ -82,6 +82,21 @@ class _WordTranspose:
         self._read = stage_address(gen, op.source, op.source_stage)
         self._write = stage_address(gen, op.target, op.stage)
 
+    def _address(
+        self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
+    ) -> Value:
+        """Of 16-byte chunk `chunk` of a row whose chunks `key` exchanges, `lines` lines further."""
+        b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
+        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
+        panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
+        address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
+        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
+        return b.add(address, b.shl(b.xor(inside, key), ir.Constant(I32, 4)))
+
+
+class _WordTranspose(_Transpose):
+    """Blocks of 4 lines by 32 words: a lane reads one word of each, and writes them as one chunk."""
+
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 4 `down` … by words 32 `column` …."""
         gen, b = self.gen, self.gen.builder
@@ -90,26 +105,19 @@ class _WordTranspose:
         for i in range(4):
             line = b.or_(b.mul(down, ir.Constant(I32, 4)), ir.Constant(I32, i))
             chunk = b.lshr(place, ir.Constant(I32, 2))
-            address = self._address(self._read, self.source, line, chunk)
+            key = _exchanged(gen, self.source, line)
+            address = self._address(self._read, key, self.source, line, chunk)
             inside = b.shl(b.and_(place, ir.Constant(I32, 3)), ir.Constant(I32, 2))
             pointer = b.inttoptr(b.add(address, inside), gen.shared_pointer)
             words.append(b.load(pointer, typ=I32, align=4))
-        address = self._address(self._write, self.target, place, down)
+        key = _exchanged(gen, self.target, place)
+        address = self._address(self._write, key, self.target, place, down)
         b.store(
             as_vector(b, words), b.inttoptr(address, gen.shared_pointer), align=SWIZZLE_ATOM_BYTES
         )
 
-    def _address(self, start: Value, layout: SharedLayout, line: Value, chunk: Value) -> Value:
-        b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
-        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
-        panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
-        address = b.add(start, b.mul(line, ir.Constant(I32, width)))
-        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
-        key = b.xor(inside, _exchanged(self.gen, layout, line))
-        return b.add(address, b.shl(key, ir.Constant(I32, 4)))
 
-
-class _ByteTranspose:
+class _ByteTranspose(_Transpose):
     """Blocks of 32 lines by 16 bytes: addresses of the rows that this lane names, and the permutations of its bytes."""
 
     def __init__(
@@ -119,15 +127,15 @@ class _ByteTranspose:
         source: SharedLayout,
         target: SharedLayout,
     ) -> None:
-        self.gen, self.source, self.target = gen, source, target
+        super().__init__(gen, op, source, target)
         b = gen.builder
         # Bit i of the lane: 0-2 the row of a matrix, 3 which of two matrices, 4 which 16 lines of 32.
         bit = [self._bit(i) for i in range(5)]
         line = self._sum((bit[0], 0), (b.xor(bit[2], bit[3]), 1), (bit[1], 2), (bit[2], 3), (bit[4], 4))  # fmt: skip
         place = self._sum((b.xor(bit[3], bit[2]), 0), (bit[0], 1), (bit[1], 2), (bit[2], 3))
         self._half = bit[4]
-        self._read = self._row(stage_address(gen, op.source, op.source_stage), source, line)
-        self._write = self._row(stage_address(gen, op.target, op.stage), target, place)
+        self._read = self._row(self._read, source, line)
+        self._write = self._row(self._write, target, place)
         self._keys = _exchanged(gen, source, line), _exchanged(gen, target, place)
         # Of the words that this lane has: bit 1 says which matrix has the lower k, bit 4 which byte first.
         lower, odd = ir.Constant(I32, 0x6420), ir.Constant(I32, 0x1111)
@@ -153,17 +161,6 @@ class _ByteTranspose:
             start, b.mul(line, ir.Constant(I32, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)))
         )
 
-    def _address(
-        self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
-    ) -> Value:
-        """Of 16-byte chunk `chunk` of a row, `lines` lines further."""
-        b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
-        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
-        panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
-        address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
-        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
-        return b.add(address, b.shl(b.xor(inside, key), ir.Constant(I32, 4)))
-
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 32 `down` … by bytes 16 `column` …."""
         gen, b = self.gen, self.gen.builder
@@ -178,8 +175,7 @@ class _ByteTranspose:
         chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // SWIZZLE_ATOM_BYTES)), self._half)
         lines = b.mul(column, ir.Constant(I32, 16))
         address = self._address(self._write, self._keys[1], self.target, lines, chunk)
-        text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
-        gen.emit_convergent_asm(text, [address, *turned])
+        store_matrices(gen, address, 0, turned, transposed=False)
 
     def _permuted(self, low: Value, high: Value, order: Value) -> Value:
         return call(self.gen.builder, "llvm.nvvm.prmt", I32, low, high, order)

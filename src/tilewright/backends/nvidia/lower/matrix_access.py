@@ -134,15 +134,9 @@ class MatrixAccess:
 
     def write(self, form: Matrices, parts: list[Value]) -> None:
         gen, base = self.gen, self._base(form)
-        trans = ".trans" if form.transposed else ""
         for start, places in form.quads:
             words = [self._word([parts[r] for r in registers]) for registers in places]
-            listed = ", ".join(f"${i + 1}" for i in range(len(words)))
-            text = (
-                f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 "
-                f"[$0 + {self._offset(start)}], {{{listed}}};"
-            )
-            gen.emit_convergent_asm(text, [base, *words])
+            store_matrices(gen, base, self._offset(start), words, form.transposed)
 
     def read(self, form: Matrices, count: int) -> list[Value]:
         """Load the `count` registers of a thread; replicas are omitted."""
@@ -160,6 +154,18 @@ class MatrixAccess:
     def _word(self, values: list[Value]) -> Value:
         bits = [storage(self.gen, v, self.element) for v in values]
         return joined(bits, self.gen.builder)
+
+
+def store_matrices(
+    gen: KernelCodegen, base: Value, offset: int, words: list[Value], transposed: bool
+) -> Value:
+    """`stmatrix` of 1, 2 or 4 matrices, each lane naming a row, from a lane's word of each."""
+    trans = ".trans" if transposed else ""
+    listed = ", ".join(f"${i + 1}" for i in range(len(words)))
+    text = (
+        f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 [$0 + {offset}], {{{listed}}};"
+    )
+    return gen.emit_convergent_asm(text, [base, *words])
 
 
 def load_matrices(

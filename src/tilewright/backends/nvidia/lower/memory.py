@@ -7,14 +7,14 @@ and its elements one by one otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
 from tilewright.backends.llvm.types import Value, constant, llvm_type
@@ -26,7 +26,6 @@ from tilewright.backends.nvidia.lower.vector_access import (
     pack,
     part_of,
     store_vector,
-    unpack,
     with_copies,
 )
 from tilewright.dialects import tile
@@ -328,26 +327,33 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     place = _place(gen, op)
     layout, element = place.layout, place.element
     active, hints, others = _Predicates(gen, place), hints_of(gen, op), _Others(gen, op)
-    parts: list[Any] = [None] * layout.registers_per_thread
-    firsts = representatives(op, EQUAL)
-    loaded: dict[tuple[int, ...], list[Value]] = {}
-    for run in runs(layout, active.dim, vector_of(op)):
-        group = tuple(firsts[r] for r in run.registers) if firsts is not None else run.registers
-        if group in loaded:
-            for r, value in zip(run.registers, loaded[group], strict=True):
-                parts[r] = value
-            continue
-        count = len(run.registers)
-        live = active.whole(run)
+
+    def load(run: Run) -> list[Value]:
+        count, live = len(run.registers), active.whole(run)
         old = others.packed(run.registers) if live is not None else []
-        words = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
-        values = unpack(gen, words, count, element)
+        values = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
         if live is not None and active.may_differ(run):
-            values = _load_rest(gen, active, run, live, values, hints)
-        loaded[group] = values
-        for r, value in zip(run.registers, values, strict=True):
-            parts[r] = value
+            return _load_rest(gen, active, run, live, values, hints)
+        return values
+
+    parts = _loaded(op, layout.registers_per_thread, runs(layout, active.dim, vector_of(op)), load)
     gen.bind(op.result, with_copies(layout, parts))
+
+
+def _loaded(
+    op: Operation, count: int, places: list[Run], load: Callable[[Run], list[Value]]
+) -> list[Any]:
+    """The `count` registers of a load, run by run; of runs that are known to be equal the first is loaded."""
+    parts: list[Any] = [None] * count
+    firsts = representatives(op, EQUAL) or range(count)
+    loaded: dict[tuple[int, ...], list[Value]] = {}
+    for run in places:
+        group = tuple(firsts[r] for r in run.registers)
+        if group not in loaded:
+            loaded[group] = load(run)
+        for r, value in zip(run.registers, loaded[group], strict=True):
+            parts[r] = value
+    return parts
 
 
 def _load_rest(
@@ -366,8 +372,7 @@ def _load_rest(
         offset = active.offset(run, i)
         live = both(gen.builder, active.element(run, i), cut)
         old = pack(gen, [value], place.element)
-        words = load_vector(gen, place.address(offset), place.element, 1, live, old, hints)
-        result += unpack(gen, words, 1, place.element)
+        result += load_vector(gen, place.address(offset), place.element, 1, live, old, hints)
     return result + values[left:]
 
 
@@ -417,41 +422,34 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     if op.volatile is not None and bool(op.volatile.value.data):
         hints = Hints(".cv")
     masks, pointers, others = _masks(gen, op.mask), gen.parts(op.pointer), _Others(gen, op)
-    parts: list[Any] = [None] * len(pointers)
-    firsts = representatives(op, EQUAL)
-    loaded: dict[tuple[int, ...], list[Value]] = {}
-    for registers in _gathered_runs(gen, op):
-        group = tuple(firsts[r] for r in registers) if firsts is not None else registers
-        if group in loaded:
-            for r, value in zip(registers, loaded[group], strict=True):
-                parts[r] = value
-            continue
-        live = masks[registers[0]] if masks is not None else None
-        old = others.packed(registers) if live is not None else []
-        address = gen.builder.ptrtoint(pointers[registers[0]], I64)
-        words = load_vector(gen, address, element, len(registers), live, old, hints)
-        loaded[group] = unpack(gen, words, len(registers), element)
-        for r, value in zip(registers, loaded[group], strict=True):
-            parts[r] = value
+
+    def load(run: Run) -> list[Value]:
+        first, count = run.registers[0], len(run.registers)
+        live = masks[first] if masks is not None else None
+        old = others.packed(run.registers) if live is not None else []
+        address = gen.builder.ptrtoint(pointers[first], I64)
+        return load_vector(gen, address, element, count, live, old, hints)
+
+    parts = _loaded(op, len(pointers), _gathered_runs(gen, op), load)
     if tile.is_tile(op.result):
         parts = with_copies(gen.layout(op.result), parts)
     gen.bind(op.result, parts)
 
 
-def _gathered_runs(gen: KernelCodegen, op: tile.LoadOp | tile.StoreOp) -> list[tuple[int, ...]]:
+def _gathered_runs(gen: KernelCodegen, op: tile.LoadOp | tile.StoreOp) -> list[Run]:
     """Registers of an access through pointers, in runs of neighbours that it takes at once."""
     if not tile.is_tile(op.pointer):
-        return [(0,)]
+        return [Run((0,), ())]
     dim = op.attributes.get(VECTOR_DIM)
     along = dim.value.data if isinstance(dim, IntegerAttr) else None
-    return [run.registers for run in runs(gen.layout(op.pointer), along, vector_of(op))]
+    return runs(gen.layout(op.pointer), along, vector_of(op))
 
 
 def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     element, hints = tile.element_of(op.value), hints_of(gen, op)
     b, first = gen.builder, gen.first_holder(op.value)
     pointers, values, masks = gen.parts(op.pointer), gen.parts(op.value), _masks(gen, op.mask)
-    for registers in _gathered_runs(gen, op):
+    for registers in (run.registers for run in _gathered_runs(gen, op)):
         live = both(b, first, masks[registers[0]] if masks is not None else None)
         address = gen.builder.ptrtoint(pointers[registers[0]], I64)
         store_vector(gen, address, [values[r] for r in registers], element, live, hints)

@@ -14,7 +14,7 @@ front of the first store is issued before the exchanges between threads of the r
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from tilewright.backends.nvidia.lower.instruction_order import (
     is_pure,
     operands_of,
     registers_of,
+    tree_of,
 )
 from tilewright.backends.nvidia.occupancy import (
     ENOUGH_BYTES,
@@ -229,18 +230,3 @@ class _Region:
         """The most registers that these instructions take in addition to what is live."""
         left = dict(self.left)
         return max(accumulate(self._change(i, left) for i in instructions), default=0)
-
-
-def tree_of(root: Any, inside: set[Any], done: Container[Any]) -> list[Any]:
-    """What has to be emitted for an instruction, in depth-first post-order."""
-    found: dict[Any, None] = {}
-    pending = [(root, False)]
-    while pending:
-        instruction, complete = pending.pop()
-        if complete:
-            found[instruction] = None
-        elif instruction not in found and instruction not in done:
-            pending.append((instruction, True))
-            operands = [o for o in operands_of(instruction) if o in inside]
-            pending += [(o, False) for o in reversed(operands)]
-    return list(found)

@@ -22,7 +22,7 @@ from tilewright.backends.nvidia.lower import arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.conditions import combine_comparisons
 from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import tile
@@ -68,7 +68,8 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
         groups = list(groups.values())
     else:
         groups = [
-            _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
+            _over_lanes(gen, op.combine.block, g, elements, along(layout.lanes, axis))
+            for g in groups.values()
         ]
     offsets = _result_offsets(layout, axis)
     if op in gen.cluster_exchanges:
@@ -143,17 +144,6 @@ def _tree(gen: KernelCodegen, block: Block, groups: list[Group]) -> Group:
         ]
         groups = paired + groups[len(groups) // 2 * 2 :]
     return groups[0]
-
-
-def _across_lanes(
-    gen: KernelCodegen,
-    block: Block,
-    group: Group,
-    elements: list[Attribute],
-    layout: Layout,
-    axis: int,
-) -> Group:
-    return _over_lanes(gen, block, group, elements, along(layout.lanes, axis))
 
 
 def _over_lanes(
@@ -282,18 +272,13 @@ def _across_warps(
     parts = (layout.groups if shared_out else 1) << len(bits)
     target = layout.drop(axis)
     shape = (parts, max(1, prod(target.shape)))
-    starts, total = [], 0
-    for element in elements:
-        starts.append(total)
-        total += -(-bytes_for(element, shape) // 16) * 16
     everywhere = gen.blocks > 1 and is_for_all(layout, axis)
-    pointer = gen.scratch(total, each_cta=everywhere)
+    tiles = allocate_scratch(gen, [(element, shape) for element in elements], everywhere)
     part = compact(gen, bits)
     if shared_out:
         first = gen.builder.shl(gen.threads.group_of(layout), ir.Constant(I32, len(bits)))
         part = gen.builder.or_(part, first)
     places = [flat_place(gen, target, offset) for offset in offsets]
-    tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
     for place, group in zip(places, groups, strict=True):
         for where, value in zip(tiles, group, strict=True):
             (_poke_everywhere if everywhere else poke)(gen, where, part, place, value)

@@ -25,7 +25,7 @@ from tilewright.backends.nvidia.lower.reductions import (
     poke,
     shuffle,
 )
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
@@ -231,14 +231,7 @@ class _Scan:
         target = self.layout.drop(self.axis)
         columns = max(1, prod(target.shape))
         shape = (columns, segments * parts)
-        starts, size = [], 0
-        for element in self.elements:
-            starts.append(size)
-            size += -(-bytes_for(element, shape) // 16) * 16
-        pointer = gen.scratch(size)
-        tiles = [
-            SharedTile(pointer, e, shape, s) for e, s in zip(self.elements, starts, strict=True)
-        ]
+        tiles = allocate_scratch(gen, [(element, shape) for element in self.elements])
         part = compact(gen, self.warp_bits)
         if self.reverse:
             part = b.sub(ir.Constant(I32, parts - 1), part)

@@ -7,7 +7,8 @@ barrier, read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
 from tilewright.backends.llvm.types import Value, as_vector, llvm_type, load_elements
+from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.vector_access import register, storage, unpack, with_copies
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -72,11 +74,6 @@ class SharedTile:
         return row * self.pitch + coordinates[-1]
 
 
-def bytes_for(element: Attribute, shape: Vector) -> int:
-    """Return the size of a tile in shared memory in bytes."""
-    return SharedTile(None, element, shape).bytes
-
-
 def aligned_run(where: SharedTile, most: int) -> int:
     """Return the largest number of elements, up to `most`, whose vectors are aligned in every row."""
     while most > 1 and (where.pitch % most or where.start % (most * where.size)):
@@ -86,17 +83,7 @@ def aligned_run(where: SharedTile, most: int) -> int:
 
 def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
     """Group registers that hold up to `most` adjacent elements of a row, for vector accesses; replicas are omitted."""
-    last, most = layout.rank - 1, aligned_run(where, most)
-    length = layout.num_consecutive(last, most)
-    runs: list[list[int]] = []
-    seen: set[Vector] = set()
-    for r, offset in enumerate(layout.register_offsets):
-        if offset in seen or offset[last] % length:
-            continue
-        members = [(*offset[:last], offset[last] + i) for i in range(length)]
-        seen.update(members)
-        runs.append([layout.register_of[m] for m in members] if length > 1 else [r])
-    return runs
+    return [list(run.registers) for run in runs(layout, layout.rank - 1, aligned_run(where, most))]
 
 
 class SharedAccess:
@@ -165,19 +152,24 @@ def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Val
     return b.gep(where.pointer, [byte], source_etype=I8)
 
 
-def store_to_shared(
-    gen: KernelCodegen,
-    value: SSAValue,
-    start: int = 0,
-    pointer: Value | None = None,
-) -> SharedTile:
-    """Write a tile to shared memory at byte `start` of the scratch; callers insert the barriers."""
-    element, shape = tile.element_of(value), tile.shape_of(value)
-    if pointer is None:
-        pointer = gen.scratch(start + SharedTile(None, element, shape, 0).bytes)
-    where = SharedTile(pointer, element, shape, start)
-    SharedAccess(gen, where, gen.layout(value)).write(gen.parts(value))
-    return where
+def allocate_scratch(
+    gen: KernelCodegen, kinds: Sequence[tuple[Attribute, Vector]], each_cta: bool = False
+) -> list[SharedTile]:
+    """Tiles of these elements and extents, one after another in one scratch."""
+    tiles, end = [], 0
+    for element, shape in kinds:
+        tiles.append(SharedTile(None, element, shape, end))
+        end += -(-tiles[-1].bytes // _WIDEST) * _WIDEST
+    pointer = gen.scratch(end, each_cta)
+    return [replace(where, pointer=pointer) for where in tiles]
+
+
+def store_to_shared(gen: KernelCodegen, *values: SSAValue) -> list[SharedTile]:
+    """Write tiles to scratch in shared memory; callers insert the barrier."""
+    tiles = allocate_scratch(gen, [(tile.element_of(v), tile.shape_of(v)) for v in values])
+    for value, where in zip(values, tiles, strict=True):
+        SharedAccess(gen, where, gen.layout(value)).write(gen.parts(value))
+    return tiles
 
 
 _IN_REGISTERS = (
@@ -209,13 +201,8 @@ def _read_at(gen: KernelCodegen, where: SharedTile, coordinates: list[Value]) ->
 
 def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
     b, axis = gen.builder, op.axis.value.data
-    layout, element = gen.layout(op.result), tile.element_of(op.result)
-    half = -(-bytes_for(element, tile.shape_of(op.lhs)) // _WIDEST) * _WIDEST
-    pointer = gen.scratch(half + bytes_for(element, tile.shape_of(op.rhs)))
-    first, second = (
-        store_to_shared(gen, op.lhs, 0, pointer),
-        store_to_shared(gen, op.rhs, half, pointer),
-    )
+    layout = gen.layout(op.result)
+    first, second = store_to_shared(gen, op.lhs, op.rhs)
     gen.barrier()
     border = ir.Constant(I32, first.shape[axis])
     parts = []
@@ -231,7 +218,7 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
 
 def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
     layout, axis = gen.layout(op.result), op.axis.value.data
-    where = store_to_shared(gen, op.source)
+    (where,) = store_to_shared(gen, op.source)
     gen.barrier()
     parts = []
     for r, index in enumerate(gen.parts(op.index)):

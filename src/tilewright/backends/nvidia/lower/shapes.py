@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.dialects import tile
+from tilewright.dialects.tile.layout_verification import reshaped
 from tilewright.errors import PassError
 from tilewright.ir.types import defining_op
 from tilewright.layouts.layout import Layout, Vector
@@ -81,7 +82,7 @@ def lower_trans(gen: KernelCodegen, op: tile.TransOp) -> None:
 
 def lower_reshape(gen: KernelCodegen, op: tile.ReshapeOp) -> None:
     target, source = gen.layout(op.result), gen.layout(op.source)
-    offsets = [_moved(o, target.shape, source.shape) for o in target.register_offsets]
+    offsets = [reshaped(o, target.shape, source.shape) for o in target.register_offsets]
     if (target.repeat or source.repeat) and not _keeps_registers(target, source, offsets):
         shapes = " to ".join("x".join(map(str, shape)) for shape in (source.shape, target.shape))
         raise PassError(
@@ -91,18 +92,6 @@ def lower_reshape(gen: KernelCodegen, op: tile.ReshapeOp) -> None:
     _pick(gen, op.result, op.source, offsets)
 
 
-def _moved(place: Vector, shape: Vector, to_shape: Vector) -> Vector:
-    """The coordinates in `to_shape` of the element that is at `place` in `shape` (both row-major)."""
-    flat = 0
-    for c, extent in zip(place, shape, strict=True):
-        flat = flat * extent + c
-    found = []
-    for extent in reversed(to_shape):
-        found.append(flat % extent)
-        flat //= extent
-    return tuple(reversed(found))
-
-
 def _keeps_registers(target: Layout, source: Layout, offsets: list[Vector]) -> bool:
     """Whether every thread has the elements of its `target` in the registers of `source` at `offsets`. Copies of a
     block are not linear over GF(2), so all threads are looked at."""
@@ -110,7 +99,7 @@ def _keeps_registers(target: Layout, source: Layout, offsets: list[Vector]) -> b
         return False
     registers = [source.register_of[offset] for offset in offsets]
     return all(
-        _moved(target.coordinates(i, lane, warp), target.shape, source.shape)
+        reshaped(target.coordinates(i, lane, warp), target.shape, source.shape)
         == source.coordinates(register, lane, warp)
         for i, register in enumerate(registers)
         for lane in range(32)

@@ -274,13 +274,17 @@ def _reached(place: SSAValue, facts: Facts) -> bool:
     return narrow and facts.is_nonnegative(place)
 
 
-def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
-    address = _barrier(gen, op.barriers, op.stage)
+def wait_for_phase(gen: KernelCodegen, barrier: Value, phase: Value) -> None:
+    """Wait for a phase of an mbarrier of this CTA."""
     text = (
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.emit_convergent_asm(text, [address, gen.scalar(op.phase)])
+    gen.emit_convergent_asm(text, [barrier, phase])
+
+
+def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
+    wait_for_phase(gen, _barrier(gen, op.barriers, op.stage), gen.scalar(op.phase))
     if _read_by_threads(op.barriers) and not _fenced_anyway(op):
         # What threads have read before must have arrived before the next copies may overwrite it: those
         # start after the barrier that follows, but do not queue after the threads' own accesses.

@@ -74,7 +74,7 @@ def load_vector(
     old: list[Value],
     hints: Hints,
 ) -> list[Value]:
-    """Words of `number` elements read at `address` where `live`, else `old`."""
+    """`number` elements read at `address` where `live`, else those of the words `old`."""
     bytes_ = tile.element_bytes(element) * number
     count, size = _words(bytes_, tile.element_bytes(element) == 8)
     operands = [*(old if live is not None else []), address]
@@ -90,7 +90,7 @@ def load_vector(
     words = gen.emit_asm(text, operands, [_word_type(size)] * count, tied=tied)
     if READ_ONLY in gen.current.attributes:
         gen.read_only.add(words[0] if count == 1 else words[0].aggregate)
-    return words
+    return unpack(gen, words, number, element)
 
 
 def store_vector(
