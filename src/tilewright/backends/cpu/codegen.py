@@ -22,7 +22,16 @@ from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.function import KernelFunction
-from tilewright.backends.llvm.types import Value, call, llvm_type, splat, steps, undefined
+from tilewright.backends.llvm.types import (
+    Value,
+    as_vector,
+    call,
+    clamped,
+    llvm_type,
+    shuffle,
+    splat,
+    steps,
+)
 from tilewright.dialects import cpu, tile
 from tilewright.passes.base import functions_of
 from tilewright.targets import TargetInfo
@@ -67,10 +76,6 @@ class KernelCodegen(Codegen):
             self.builder.debug_metadata = self.places.of(op)
         super().op(op)
 
-    def get(self, value: SSAValue) -> Value:
-        """The LLVM value of an SSA value."""
-        return self.values[value][0]
-
     def set(self, value: SSAValue, result: Value) -> None:
         self.values[value] = [result]
 
@@ -108,80 +113,63 @@ def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
     if isinstance(lane, cpu.SliceOp):
         # stays in vector registers: LLVM moves an extracted integer through a general one
         picks = [lane.start.value.data] * cpu.lanes_of(op.result)
-        source = gen.get(lane.source)
-        mask = ir.Constant(ir.VectorType(I32, len(picks)), picks)
-        gen.set(op.result, gen.builder.shuffle_vector(source, undefined(source.type), mask))
+        gen.set(op.result, shuffle(gen.builder, gen.scalar(lane.source), None, picks))
         return
-    gen.set(op.result, splat(gen.builder, gen.get(op.source), cpu.lanes_of(op.result)))
+    gen.set(op.result, splat(gen.builder, gen.scalar(op.source), cpu.lanes_of(op.result)))
 
 
 def _iota(gen: KernelCodegen, op: cpu.IotaOp) -> None:
-    b, base, lanes = gen.builder, gen.get(op.base), cpu.lanes_of(op.result)
+    b, base, lanes = gen.builder, gen.scalar(op.base), cpu.lanes_of(op.result)
     gen.set(op.result, b.add(splat(b, base, lanes), steps(base.type, lanes)))
 
 
 def _lane_mask(gen: KernelCodegen, op: cpu.LaneMaskOp) -> None:
-    b, count, lanes = gen.builder, gen.get(op.count), cpu.lanes_of(op.result)
+    b, count, lanes = gen.builder, gen.scalar(op.count), cpu.lanes_of(op.result)
     # clamp in 64 bits, compare in 32: cheaper than a 64-bit compare of every lane
-    clamped = b.select(
-        b.icmp_signed("<", count, ir.Constant(I64, lanes)), count, ir.Constant(I64, lanes)
-    )
-    clamped = b.select(
-        b.icmp_signed(">", clamped, ir.Constant(I64, 0)), clamped, ir.Constant(I64, 0)
-    )
-    limit = splat(b, b.trunc(clamped, I32), lanes)
+    limit = splat(b, b.trunc(clamped(b, count, 0, lanes), I32), lanes)
     gen.set(op.result, b.icmp_signed(">", limit, steps(I32, lanes)))
 
 
 def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
-    b, source, start = gen.builder, gen.get(op.source), op.start.value.data
+    b, source, start = gen.builder, gen.scalar(op.source), op.start.value.data
     lanes = cpu.lanes_of(op.result)
     if lanes == 1:
         gen.set(op.result, b.extract_element(source, ir.Constant(I32, start)))
         return
-    picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
-    gen.set(op.result, b.shuffle_vector(source, undefined(source.type), picks))
+    gen.set(op.result, shuffle(b, source, None, range(start, start + lanes)))
 
 
 def _splice(gen: KernelCodegen, op: cpu.SpliceOp) -> None:
     start, lanes = op.start.value.data, cpu.lanes_of(op.result)
-    picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
-    gen.set(op.result, gen.builder.shuffle_vector(gen.get(op.lhs), gen.get(op.rhs), picks))
+    picks = range(start, start + lanes)
+    gen.set(op.result, shuffle(gen.builder, gen.scalar(op.lhs), gen.scalar(op.rhs), picks))
 
 
 def _shuffle_xor(gen: KernelCodegen, op: cpu.ShuffleXorOp) -> None:
-    lanes, mask, source = cpu.lanes_of(op.result), op.mask.value.data, gen.get(op.source)
-    picks = ir.Constant(ir.VectorType(I32, lanes), [lane ^ mask for lane in range(lanes)])
-    gen.set(op.result, gen.builder.shuffle_vector(source, undefined(source.type), picks))
+    lanes, mask = cpu.lanes_of(op.result), op.mask.value.data
+    picks = [lane ^ mask for lane in range(lanes)]
+    gen.set(op.result, shuffle(gen.builder, gen.scalar(op.source), None, picks))
 
 
 def _all_true(gen: KernelCodegen, op: cpu.AllTrueOp) -> None:
     kind = ir.IntType(cpu.lanes_of(op.mask))
-    bits = gen.builder.bitcast(gen.get(op.mask), kind)
+    bits = gen.builder.bitcast(gen.scalar(op.mask), kind)
     gen.set(op.result, gen.builder.icmp_unsigned("==", bits, ir.Constant(kind, -1)))
 
 
 def _concat(gen: KernelCodegen, op: cpu.FromElementsOp) -> None:
-    value: Value = undefined(gen.type(op.result))
-    for i, part in enumerate(op.values):
-        value = gen.builder.insert_element(value, gen.get(part), ir.Constant(I32, i))
-    gen.set(op.result, value)
+    gen.set(op.result, as_vector(gen.builder, [gen.scalar(part) for part in op.values]))
 
 
 def _transpose(gen: KernelCodegen, op: cpu.TransposeOp) -> None:
     """Transpose in `log n` rounds; each interleaves the vectors of the first half with those of the second."""
-    rows = [gen.get(v) for v in op.rows]
+    rows = [gen.scalar(v) for v in op.rows]
     count = len(rows)
     low = [lane for i in range(count // 2) for lane in (i, count + i)]
     high = [lane + count // 2 for lane in low]
-    kind = ir.VectorType(I32, count)
     for _ in range(count.bit_length() - 1):
         pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
-        rows = [
-            gen.builder.shuffle_vector(a, b, ir.Constant(kind, picks))
-            for a, b in pairs
-            for picks in (low, high)
-        ]
+        rows = [shuffle(gen.builder, a, b, picks) for a, b in pairs for picks in (low, high)]
     for result, value in zip(op.columns, rows, strict=True):
         gen.set(result, value)
 

@@ -5,7 +5,7 @@ Structured control flow of the IR is `control`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -74,16 +74,12 @@ def counted_loop(
     b.position_at_end(head)
     counter = b.phi(index)
     counter.add_incoming(first, before)
-    phis = []
-    for value in carried:
-        phi = b.phi(value.type)
-        phi.add_incoming(value, before)
-        phis.append(phi)
+    phis = phis_of(b, carried, before)
     results = list(body(counter, list(phis)) or ())
     following = b.add(counter, ir.Constant(index, step), flags=("nuw", "nsw"))
     after = b.append_basic_block("done")
     again = b.cbranch(b.icmp_unsigned("<", following, last), head, after)
-    again.set_metadata("llvm.loop", _keep_rolled(b.module))
+    again.set_metadata("llvm.loop", keep_rolled(b.module))
     counter.add_incoming(following, b.block)
     for phi, value in zip(phis, results, strict=True):
         phi.add_incoming(value, b.block)
@@ -91,7 +87,17 @@ def counted_loop(
     return results
 
 
-def _keep_rolled(module: ir.Module) -> ir.values.MDValue:
+def phis_of(b: Builder, values: Iterable[Value], before: Value) -> list[Value]:
+    """A phi for each value, which it has when coming from the block `before`."""
+    phis = []
+    for value in values:
+        phi = b.phi(value.type)
+        phi.add_incoming(value, before)
+        phis.append(phi)
+    return phis
+
+
+def keep_rolled(module: ir.Module) -> ir.values.MDValue:
     """Loop metadata that disables LLVM's unroller: unrolling a register tile spills it."""
     disable = module.add_metadata(["llvm.loop.unroll.disable"])
     node = module.add_metadata([disable, disable])

@@ -6,20 +6,17 @@ thread has registers of a tile on a GPU), and each of those gets its own phi.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
+from tilewright.backends.llvm.blocks import keep_rolled, phis_of
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.passes.analysis.edit import end_of
-
-_LOOP_ID = re.compile(r'^(!\d+) = !\{ (!\d+), !"loop \d+" \}$', re.MULTILINE)
 
 
 def _constant(value: Value) -> int | None:
@@ -57,7 +54,7 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     index.add_incoming(start, before)
     gen.bind(block.args[0], [index])
     starts = [part for parts in inits for part in parts]
-    phis = _phis(gen, starts, before)
+    phis = phis_of(b, starts, before)
     _bind_carried(gen, args, phis, counts)
     for inner in block.ops:
         if not isinstance(inner, scf.YieldOp):
@@ -73,29 +70,17 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     left = done if always else gen.function.append_basic_block("left")
     again = b.cbranch(_continues(b, following, end, step), body, left)
     if gen.as_written(op):
-        again.set_metadata("llvm.loop", _not_unrolled(gen.function.module))
+        again.set_metadata("llvm.loop", keep_rolled(gen.function.module))
     b.position_at_end(left)
     results = [part for parts in gen.leave_loop(op, last) for part in parts]
     if not always:
         handed, out = results, b.block
         b.branch(done)
         b.position_at_end(done)
-        results = _phis(gen, starts, before)
+        results = phis_of(b, starts, before)
         for merged, value in zip(results, handed, strict=True):
             merged.add_incoming(value, out)
     _bind_carried(gen, op.results, results, counts)
-
-
-def _not_unrolled(module: Any) -> Any:
-    """Metadata that disables LLVM's loop transformations. See `loop_ids`."""
-    off = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
-    return module.add_metadata([off, ir.MetaDataString(module, f"loop {len(module.metadata)}")])
-
-
-def loop_ids(text: str) -> str:
-    """The text of a module with loops named as LLVM wants it: by nodes that refer to themselves, which
-    llvmlite cannot write."""
-    return _LOOP_ID.sub(r"\1 = distinct !{ \1, \2 }", text)
 
 
 def lower_if(gen: Codegen, op: scf.IfOp) -> None:
@@ -120,7 +105,7 @@ def lower_if(gen: Codegen, op: scf.IfOp) -> None:
         arms.append((values, b.block))
         b.branch(done)
     b.position_at_end(done)
-    merged = _phis(gen, arms[0][0], arms[0][1])
+    merged = phis_of(b, arms[0][0], arms[0][1])
     for phi, value in zip(merged, arms[1][0], strict=True):
         phi.add_incoming(value, arms[1][1])
     _bind_all(gen, op.results, merged, like)
@@ -136,7 +121,7 @@ def lower_while(gen: Codegen, op: scf.WhileOp) -> None:
     before = b.block
     b.branch(head)
     b.position_at_end(head)
-    phis = _phis(gen, inits, before)
+    phis = phis_of(b, inits, before)
     _bind_all(gen, op.before_region.block.args, phis, op.arguments)
     passed: list[Value] = []
     like: Sequence[SSAValue] = ()
@@ -162,15 +147,6 @@ def lower_while(gen: Codegen, op: scf.WhileOp) -> None:
 
 def _flat(gen: Codegen, values: Sequence[SSAValue]) -> list[Value]:
     return [part for value in values for part in gen.parts(value)]
-
-
-def _phis(gen: Codegen, inits: list[Value], before: Value) -> list[Value]:
-    phis = []
-    for init in inits:
-        phi = gen.builder.phi(init.type)
-        phi.add_incoming(init, before)
-        phis.append(phi)
-    return phis
 
 
 def _bind_all(

@@ -49,6 +49,13 @@ class _Op:
     operands: list[Attribute]
     ctx: MathContext
 
+    def wide(self) -> list[Any]:
+        """The operands, narrow floats in single precision."""
+        if not casts.is_narrow(self.operands[0]):
+            return self.values
+        pairs = zip(self.values, self.operands, strict=True)
+        return [casts.to_f32(self.b, value, kind) for value, kind in pairs]
+
     def text(self, name: str) -> str:
         """A string property."""
         value = self.properties[name]
@@ -202,11 +209,9 @@ def _in_single(rule: Callable[[_Op, list[Any]], Any]) -> Rule:
     """Do a floating operation in single precision when its type is narrower, then round."""
 
     def lowered(op: _Op) -> Any:
-        kind = op.operands[0]
-        if not casts.is_narrow(kind):
-            return rule(op, op.values)
-        wide = [casts.to_f32(op.b, v, t) for v, t in zip(op.values, op.operands, strict=True)]
-        return casts.from_f32(op.b, rule(op, wide), op.results[0], op.ctx)
+        found = rule(op, op.wide())
+        narrow = casts.is_narrow(op.operands[0])
+        return casts.from_f32(op.b, found, op.results[0], op.ctx) if narrow else found
 
     return lowered
 
@@ -216,11 +221,10 @@ def _float(method: str, fuse: bool = False) -> Rule:
     one product as it was before it was rounded."""
 
     def rule(op: _Op) -> Any:
-        kind, b, ctx = op.operands[0], op.b, op.ctx
+        b, ctx, wide = op.b, op.ctx, op.wide()
         flags = ctx.flags if fuse else ()
-        if not casts.is_narrow(kind):
-            return getattr(b, method)(*op.values, flags=flags)
-        wide = [casts.to_f32(b, v, t) for v, t in zip(op.values, op.operands, strict=True)]
+        if not casts.is_narrow(op.operands[0]):
+            return getattr(b, method)(*wide, flags=flags)
         if flags and method != "fmul":
             fused = next((i for i, v in enumerate(op.values) if id(v) in ctx.products), None)
             if fused is not None:
@@ -256,11 +260,7 @@ def _function(name: str) -> Rule:
 
 def _libm(op: _Op) -> Any:
     name = op.text("function")
-    kind = op.operands[0]
-    values = op.values
-    if casts.is_narrow(kind):
-        values = [casts.to_f32(op.b, v, t) for v, t in zip(values, op.operands, strict=True)]
-    result = math.call(op.b, op.ctx, name, values)
+    result = math.call(op.b, op.ctx, name, op.wide())
     if name in math.PREDICATES or not casts.is_narrow(op.results[0]):
         return result
     return casts.from_f32(op.b, result, op.results[0], op.ctx)
@@ -293,9 +293,7 @@ def _cmpi(op: _Op) -> Any:
 
 def _cmpf(op: _Op) -> Any:
     predicate = op.text("predicate")
-    values = op.values
-    if casts.is_narrow(op.operands[0]):
-        values = [casts.to_f32(op.b, v, t) for v, t in zip(values, op.operands, strict=True)]
+    values = op.wide()
     if predicate in ("ord", "uno"):
         return getattr(op.b, f"fcmp_{'' if predicate == 'ord' else 'un'}ordered")(
             predicate, *values

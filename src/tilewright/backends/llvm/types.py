@@ -7,7 +7,7 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
@@ -179,6 +179,69 @@ def load_elements(b: Builder, pointer: Value, kind: ir.Type, count: int, align: 
     """Load `count` values that lie side by side, in one instruction."""
     loaded = b.load(pointer, typ=ir.VectorType(kind, count) if count > 1 else kind, align=align)
     return elements(b, loaded)
+
+
+def shuffle(b: Builder, x: Value, y: Value | None, lanes: Iterable[int]) -> Value:
+    """Lanes of the concatenation of two vectors, or of one."""
+    picks = list(lanes)
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
+    return b.shuffle_vector(x, undefined(x.type) if y is None else y, mask)
+
+
+def by_parts(b: Builder, values: Sequence[Value], width: int, act: Callable[..., Value]) -> Value:
+    """The results of `act` on `width` lanes after another of vectors, as one vector."""
+    count = lanes(values[0].type)
+    if count <= width:
+        return act(*values)
+    parts = [
+        act(*(shuffle(b, v, None, range(start, start + width)) for v in values))
+        for start in range(0, count, width)
+    ]
+    return concatenated(b, parts)
+
+
+def concatenated(b: Builder, parts: list[Value]) -> Value:
+    """The lanes of a power-of-two number of vectors in one."""
+    while len(parts) > 1:
+        joined = range(2 * parts[0].type.count)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffle(b, low, high, joined) for low, high in pairs]
+    return parts[0]
+
+
+def clamped(b: Builder, value: Value, low: int, high: int) -> Value:
+    """A signed integer limited to a range."""
+    for sign, bound in (("<", high), (">", low)):
+        limit = ir.Constant(value.type, bound)
+        value = b.select(b.icmp_signed(sign, value, limit), value, limit)
+    return value
+
+
+def any_lane(b: Builder, condition: Value) -> Value:
+    """Whether a condition holds in some lane."""
+    count = lanes(condition.type)
+    if count == 1:
+        return condition
+    bits = ir.IntType(count)
+    return b.icmp_unsigned("!=", b.bitcast(condition, bits), ir.Constant(bits, 0))
+
+
+def masked_load(b: Builder, pointer: Value, align: int, mask: Value, other: Value) -> Value:
+    """The lanes of a vector in memory where `mask` is true, else those of `other`."""
+    name, alignment = (
+        f"llvm.masked.load.{mangled(other.type)}.p0",
+        ir.Constant(ir.IntType(32), align),
+    )
+    return call(b, name, other.type, pointer, alignment, mask, other)
+
+
+def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Value) -> None:
+    """Write the lanes of a vector where `mask` is true."""
+    name, alignment = (
+        f"llvm.masked.store.{mangled(value.type)}.p0",
+        ir.Constant(ir.IntType(32), align),
+    )
+    call(b, name, ir.VoidType(), value, pointer, alignment, mask)
 
 
 def mangled(kind: ir.Type) -> str:

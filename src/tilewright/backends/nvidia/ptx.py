@@ -14,7 +14,6 @@ from llvmlite import binding
 
 from tilewright import config
 from tilewright.backends.base import Options
-from tilewright.backends.llvm.control import loop_ids
 from tilewright.backends.nvidia.llvm_passes import (
     leave_out_strength_reduction,
     optimize,
@@ -66,7 +65,7 @@ def to_ptx(
     `alone`: no second CTA fits an SM, however few registers this one takes. Raises
     PassError where LLVM rejects it.
     """
-    text = with_ranges(_with_bounds(loop_ids(text), options, threads, blocks, alone), threads)
+    text = with_ranges(_with_bounds(text, options, threads, blocks, alone), threads)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
         _join_accesses(text.count("\n") < _MANY_LINES)

@@ -57,6 +57,7 @@ from tilewright.dialects.tile.hints_and_io import (
 )
 from tilewright.dialects.tile.memory import (
     EXCLUSIVE,
+    RMW_OPERATIONS,
     ROW_ALIGNMENT,
     AddPtrOp,
     AtomicCASOp,

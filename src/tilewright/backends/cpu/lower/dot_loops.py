@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import Builder, Value, call
+from tilewright.backends.llvm.types import Builder, Value, call, shuffle
 
 BYTE = ir.IntType(8)
 I32 = ir.IntType(32)
@@ -56,11 +56,6 @@ def at(b: Builder, pointer: Value, offset: Value | int) -> Value:
 
 def load(b: Builder, pointer: Value, kind: ir.Type, align: int) -> Value:
     return b.load(pointer, align=align, typ=kind)
-
-
-def shuffle(b: Builder, x: Value, y: Value, lanes: Sequence[int]) -> Value:
-    """Lanes of the concatenation of two vectors."""
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
 
 def zip_vectors(b: Builder, rows: Sequence[Value]) -> Value:

@@ -18,6 +18,8 @@ from tilewright.backends.llvm.types import (
     constant,
     llvm_type,
     mangled,
+    masked_load,
+    masked_store,
     splat,
     storage_type,
     undefined,
@@ -58,13 +60,13 @@ def from_storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
 def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> Value:
     pointer: Any = base.type
     element = storage_type(pointer.pointee)
-    return gen.builder.gep(gen.get(base), [gen.get(offset)], source_etype=element)
+    return gen.builder.gep(gen.scalar(base), [gen.scalar(offset)], source_etype=element)
 
 
 def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element: Attribute) -> Value:  # fmt: skip
     if other is None:
         return zero_of(kind)
-    value = to_storage(gen, gen.get(other), element, cpu.lanes_of(other))
+    value = to_storage(gen, gen.scalar(other), element, cpu.lanes_of(other))
     return value if isinstance(value.type, ir.VectorType) else splat(gen.builder, value, kind.count)
 
 
@@ -84,21 +86,19 @@ def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
     kind = _stored(element, lanes)
     pointer = _pointer(gen, op.pointer, op.offset)
     if op.prefetch_distance is not None:
-        _fetch(gen, pointer, op.prefetch_distance.value.data, lanes * _size(element))
+        _fetch(gen, pointer, op.prefetch_distance.value.data, lanes * tile.element_bytes(element))
     align = op.alignment.value.data
     if op.mask is None:
         value = gen.builder.load(pointer, align=align, typ=kind)
     else:
-        name = f"llvm.masked.load.{mangled(kind)}.p0"
         other = _vector_other(gen, op.other, kind, element)
-        args = [pointer, ir.Constant(I32, align), gen.get(op.mask), other]
-        value = call(gen.builder, name, kind, *args)
+        value = masked_load(gen.builder, pointer, align, gen.scalar(op.mask), other)
     gen.set(op.result, from_storage(gen, value, element))
 
 
 def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
     lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
-    value = to_storage(gen, gen.get(op.value), element, lanes)
+    value = to_storage(gen, gen.scalar(op.value), element, lanes)
     pointer = _pointer(gen, op.pointer, op.offset)
     align = op.alignment.value.data
     if op.mask is None:
@@ -107,11 +107,10 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
             made.set_metadata("nontemporal", gen.module.add_metadata([ir.Constant(I32, 1)]))
             gen.streams = True
         return
-    name = f"llvm.masked.store.{mangled(value.type)}.p0"
-    mask = gen.get(op.mask)
+    mask = gen.scalar(op.mask)
     if _is_known(op.mask):
         mask = gen.builder.and_(mask, _opaque_true(gen, mask.type))
-    call(gen.builder, name, ir.VoidType(), value, pointer, ir.Constant(I32, align), mask)
+    masked_store(gen.builder, value, pointer, align, mask)
 
 
 def _is_known(value: SSAValue) -> bool:
@@ -140,41 +139,34 @@ def _all_lanes(lanes: int) -> Value:
     return constant(ir.VectorType(I1, lanes), 1)
 
 
-def _size(element: Attribute) -> int:
-    kind = storage_type(element)
-    if isinstance(kind, ir.IntType):
-        return max(1, kind.width // 8)
-    return {"float": 4, "double": 8, "half": 2, "bfloat": 2}.get(str(kind), 8)
-
-
 def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
     kind: Any = _stored(element, lanes)
-    value = strided.load(gen, op.pointers, op.mask, kind, _size(element))
+    value = strided.load(gen, op.pointers, op.mask, kind, tile.element_bytes(element))
     if value is not None:
         if op.mask is not None:
             dead = _vector_other(gen, op.other, kind, element)
-            value = gen.builder.select(gen.get(op.mask), value, dead)
+            value = gen.builder.select(gen.scalar(op.mask), value, dead)
         gen.set(op.result, from_storage(gen, value, element))
         return
-    pointers = gen.get(op.pointers)
+    pointers = gen.scalar(op.pointers)
     name = f"llvm.masked.gather.{mangled(kind)}.v{lanes}p0"
-    mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
+    mask = _all_lanes(lanes) if op.mask is None else gen.scalar(op.mask)
     other = _vector_other(gen, op.other, kind, element)
-    args = [pointers, ir.Constant(I32, _size(element)), mask, other]
+    args = [pointers, ir.Constant(I32, tile.element_bytes(element)), mask, other]
     value = call(gen.builder, name, kind, *args)
     gen.set(op.result, from_storage(gen, value, element))
 
 
 def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
     lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
-    value = to_storage(gen, gen.get(op.value), element, lanes)
-    if op.mask is None and strided.store(gen, op.pointers, value, _size(element)):
+    value = to_storage(gen, gen.scalar(op.value), element, lanes)
+    if op.mask is None and strided.store(gen, op.pointers, value, tile.element_bytes(element)):
         return
-    pointers = gen.get(op.pointers)
+    pointers = gen.scalar(op.pointers)
     name = f"llvm.masked.scatter.{mangled(value.type)}.v{lanes}p0"
-    mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
-    align = ir.Constant(I32, _size(element))
+    mask = _all_lanes(lanes) if op.mask is None else gen.scalar(op.mask)
+    align = ir.Constant(I32, tile.element_bytes(element))
     call(gen.builder, name, ir.VoidType(), value, pointers, align, mask)
 
 
@@ -183,14 +175,16 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
 
 def lower_scalar_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     """`tile.load` of one element."""
-    element, pointer = op.result.type, gen.get(op.pointer)
+    element, pointer = op.result.type, gen.scalar(op.pointer)
 
     def load() -> list[Value]:
-        loaded = gen.builder.load(pointer, align=_size(element), typ=storage_type(element))
+        loaded = gen.builder.load(
+            pointer, align=tile.element_bytes(element), typ=storage_type(element)
+        )
         return [from_storage(gen, loaded, element)]
 
-    live = None if op.mask is None else gen.get(op.mask)
-    other = zero_of(llvm_type(element)) if op.other is None else gen.get(op.other)
+    live = None if op.mask is None else gen.scalar(op.mask)
+    other = zero_of(llvm_type(element)) if op.other is None else gen.scalar(op.other)
     gen.set(op.result, *conditional(gen.builder, live, load, [other]))
 
 
@@ -199,11 +193,11 @@ def lower_scalar_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     element = op.value.type
 
     def store() -> list[Value]:
-        value = to_storage(gen, gen.get(op.value), element, 1)
-        gen.builder.store(value, gen.get(op.pointer), align=_size(element))
+        value = to_storage(gen, gen.scalar(op.value), element, 1)
+        gen.builder.store(value, gen.scalar(op.pointer), align=tile.element_bytes(element))
         return []
 
-    conditional(gen.builder, None if op.mask is None else gen.get(op.mask), store, [])
+    conditional(gen.builder, None if op.mask is None else gen.scalar(op.mask), store, [])
 
 
 def _ordering(sem: str) -> str:
@@ -216,7 +210,7 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     native = isinstance(element, IntegerType | Float32Type | Float64Type) or kind == "xchg"
 
     def update() -> list[Value]:
-        pointer, value = gen.get(op.pointer), to_storage(gen, gen.get(op.value), element, 1)
+        pointer, value = gen.scalar(op.pointer), to_storage(gen, gen.scalar(op.value), element, 1)
         if op.sem.data == tile.EXCLUSIVE and kind in ("add", "fadd"):
             old = _plain_addition(gen, pointer, value, kind, element)
         elif native:
@@ -225,7 +219,7 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
             old = _cas_loop(gen, pointer, value, kind, element)
         return [from_storage(gen, old, element)]
 
-    live = None if op.mask is None else gen.get(op.mask)
+    live = None if op.mask is None else gen.scalar(op.mask)
     gen.set(op.result, *conditional(gen.builder, live, update, [zero_of(llvm_type(element))]))
 
 
@@ -234,8 +228,8 @@ def _plain_addition(
 ) -> Value:
     """Add to memory that no other thread accesses; returns the old value. A locked instruction takes 20 cycles."""
     b = gen.builder
-    old = b.load(pointer, typ=value.type, align=_size(element))
-    b.store(_combined(gen, kind, old, value, element), pointer, align=_size(element))
+    old = b.load(pointer, typ=value.type, align=tile.element_bytes(element))
+    b.store(_combined(gen, kind, old, value, element), pointer, align=tile.element_bytes(element))
     return old
 
 
@@ -249,7 +243,7 @@ def _cas_loop(
     gen: KernelCodegen, pointer: Value, value: Value, kind: str, element: Attribute
 ) -> Value:
     b, register = gen.builder, llvm_type(element)
-    bits = ir.IntType(8 * _size(element))
+    bits = ir.IntType(8 * tile.element_bytes(element))
 
     def as_type(given: Value, wanted: ir.Type) -> Value:
         return given if str(given.type) == str(wanted) else b.bitcast(given, wanted)
@@ -259,14 +253,14 @@ def _cas_loop(
         pair = b.cmpxchg(pointer, seen, as_type(new, bits), "acq_rel", "monotonic")
         return b.extract_value(pair, 0), b.extract_value(pair, 1)
 
-    first = b.load_atomic(pointer, "monotonic", _size(element), typ=bits)
+    first = b.load_atomic(pointer, "monotonic", tile.element_bytes(element), typ=bits)
     return as_type(retry(b, first, attempt), register)
 
 
 def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
     """Compare-and-swap of one element."""
     b, element = gen.builder, op.value.type
-    bits = ir.IntType(8 * _size(element))
+    bits = ir.IntType(8 * tile.element_bytes(element))
     register = llvm_type(element)
 
     def as_bits(value: Value) -> Value:
@@ -275,7 +269,7 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
         return b.bitcast(value, bits)
 
     pair = b.cmpxchg(
-        gen.get(op.pointer), as_bits(gen.get(op.compare)), as_bits(gen.get(op.value)),
+        gen.scalar(op.pointer), as_bits(gen.scalar(op.compare)), as_bits(gen.scalar(op.value)),
         "acq_rel", "monotonic",
     )  # fmt: skip
     old = b.extract_value(pair, 0)
@@ -288,12 +282,12 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
 def lower_dot_call(gen: KernelCodegen, op: cpu.CallMicrokernelOp) -> None:
     """Call the micro-kernel of the dot's plan, emitting it at its first use."""
     fn = emit_dot(gen.module, DotPlan.parse(op.plan.data), gen.target)
-    pointers = [gen.get(v) for v in (op.lhs, op.rhs, op.acc)]
+    pointers = [gen.scalar(v) for v in (op.lhs, op.rhs, op.acc)]
     null, zero = ir.Constant(PTR, None), ir.Constant(I64, 0)
     ahead = [
-        null if op.next_lhs is None else gen.get(op.next_lhs),
-        zero if op.next_lhs_stride is None else gen.get(op.next_lhs_stride),
-        null if op.next_rhs is None else gen.get(op.next_rhs),
-        zero if op.next_rhs_stride is None else gen.get(op.next_rhs_stride),
+        null if op.next_lhs is None else gen.scalar(op.next_lhs),
+        zero if op.next_lhs_stride is None else gen.scalar(op.next_lhs_stride),
+        null if op.next_rhs is None else gen.scalar(op.next_rhs),
+        zero if op.next_rhs_stride is None else gen.scalar(op.next_rhs_stride),
     ]
     gen.builder.call(fn, pointers + ahead)

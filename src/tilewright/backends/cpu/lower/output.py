@@ -25,12 +25,12 @@ def lower_fault_if(gen: KernelCodegen, op: cpu.FaultIfOp) -> None:
     b = gen.builder
     fault = gen.function.append_basic_block("fault")
     after = gen.function.append_basic_block("passed")
-    b.cbranch(gen.get(op.condition), fault, after)
+    b.cbranch(gen.scalar(op.condition), fault, after)
     b.position_at_end(fault)
     slot = b.gep(gen.thread, [ir.Constant(I64, 2)], source_etype=I64)
     record = b.load(slot, typ=PTR)
     site = ir.Constant(I64, op.site.value.data)
-    b.call(record_fault(gen.module), [record, gen.get(op.program), site])
+    b.call(record_fault(gen.module), [record, gen.scalar(op.program), site])
     b.branch(after)
     b.position_at_end(after)
 
@@ -92,14 +92,14 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     prefix = op.prefix.data.replace("%", "%%")
     if values and prefix.strip():
         prefix = f"{prefix.rstrip().rstrip(':')}: "
-    position = [b.sext(gen.get(v), I64) for v in program] + [gen.get(v) for v in index]
+    position = [b.sext(gen.scalar(v), I64) for v in program] + [gen.scalar(v) for v in index]
     signed = [bool(v) for v in op.signed.get_values()]
     _set_printing(gen, 1)
     if not values:
         b.call(printf, [_text(module, where + prefix + "\n"), *position])
     for value, is_signed in zip(values, signed, strict=False):
         spec, converted = _printable(
-            gen, value.type, gen.get(value), bool(op.hex.value.data), is_signed
+            gen, value.type, gen.scalar(value), bool(op.hex.value.data), is_signed
         )
         b.call(printf, [_text(module, f"{where}{prefix}{spec}\n"), *position, converted])
     _set_printing(gen, 0)

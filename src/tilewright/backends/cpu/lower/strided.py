@@ -14,7 +14,16 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value, call, mangled, splat, undefined
+from tilewright.backends.llvm.types import (
+    Value,
+    clamped,
+    concatenated,
+    masked_load,
+    masked_store,
+    shuffle,
+    splat,
+    undefined,
+)
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.emit import constant_int
 
@@ -80,13 +89,11 @@ class _Run:
             if live is None:
                 loaded = self.builder.load(pointer, align=align, typ=self.kind)
             else:
-                name = f"llvm.masked.load.{mangled(self.kind)}.p0"
                 mask, zero = self._places_of(live, vector), ir.Constant(self.kind, None)
-                operands = (pointer, ir.Constant(_I32, align), mask, zero)
-                loaded = call(self.builder, name, self.kind, *operands)
+                loaded = masked_load(self.builder, pointer, align, mask, zero)
             before = undefined(self.kind) if found is None else found
             picks = [count + lanes.index(i) if i in lanes else i for i in range(count)]
-            found = self.builder.shuffle_vector(before, loaded, _picks(picks))
+            found = shuffle(self.builder, before, loaded, picks)
         assert found is not None
         return found
 
@@ -99,20 +106,14 @@ class _Run:
         end = b.mul(live, ir.Constant(_I32, abs(self.stride)))
         end = b.sub(end, ir.Constant(_I32, abs(self.stride) - 1))
         spread = splat(b, end, count)
-        return b.icmp_signed(">", spread, _picks(places))
+        return b.icmp_signed(">", spread, ir.Constant(ir.VectorType(_I32, count), places))
 
     def store(self, value: Value, align: int) -> None:
         for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
-            picks = _picks([max(lane, 0) for lane in lanes])
-            spread = self.builder.shuffle_vector(value, undefined(self.kind), picks)
+            spread = shuffle(self.builder, value, None, [max(lane, 0) for lane in lanes])
             kind = ir.VectorType(_I1, len(lanes))
             mask = ir.Constant(kind, [int(lane >= 0) for lane in lanes])
-            name = f"llvm.masked.store.{mangled(self.kind)}.p0"
-            call(self.builder, name, ir.VoidType(), spread, pointer, ir.Constant(_I32, align), mask)
-
-
-def _picks(places: list[int]) -> Value:
-    return ir.Constant(ir.VectorType(_I32, len(places)), places)
+            masked_store(self.builder, spread, pointer, align, mask)
 
 
 def _part(gen: KernelCodegen, kind: ir.VectorType, size: int) -> ir.VectorType:
@@ -132,7 +133,7 @@ def _runs(
     registers, rest = divmod(kind.count, part.count)
     if part.count < 2 * abs(found[1]) or rest or registers & (registers - 1):
         return None
-    first: Any = gen.get(found[0])
+    first: Any = gen.scalar(found[0])
     runs = []
     for start in range(0, kind.count, part.count):
         offset = [ir.Constant(_I64, start * found[1])]
@@ -154,13 +155,7 @@ def load(
     if runs is None:
         return None
     parts = [run.load(size, _live(gen, count, run, i)) for i, run in enumerate(runs)]
-    while len(parts) > 1:
-        order = _picks(list(range(2 * parts[0].type.count)))
-        parts = [
-            gen.builder.shuffle_vector(a, b, order)
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    return parts[0]
+    return concatenated(gen.builder, parts)
 
 
 def _has_masks(gen: KernelCodegen, size: int) -> bool:
@@ -172,11 +167,8 @@ def _live(gen: KernelCodegen, mask: cpu.LaneMaskOp | None, run: _Run, index: int
     if mask is None:
         return None
     b, lanes = gen.builder, run.kind.count
-    count = b.sub(gen.get(mask.count), ir.Constant(_I64, index * lanes))
-    for predicate, limit in (("<", lanes), (">", 0)):
-        bound = ir.Constant(_I64, limit)
-        count = b.select(b.icmp_signed(predicate, count, bound), count, bound)
-    return b.trunc(count, _I32)
+    count = b.sub(gen.scalar(mask.count), ir.Constant(_I64, index * lanes))
+    return b.trunc(clamped(b, count, 0, lanes), _I32)
 
 
 def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bool:
@@ -189,9 +181,6 @@ def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bo
         return False
     for index, run in enumerate(runs):
         count = run.kind.count
-        picks = _picks(list(range(index * count, (index + 1) * count)))
-        part = (
-            value if len(runs) == 1 else gen.builder.shuffle_vector(value, undefined(kind), picks)
-        )
-        run.store(part, size)
+        picks = range(index * count, (index + 1) * count)
+        run.store(value if len(runs) == 1 else shuffle(gen.builder, value, None, picks), size)
     return True

@@ -22,7 +22,7 @@ from tilewright.backends.llvm.math import (
     through_double,
     trigonometric,
 )
-from tilewright.backends.llvm.types import Builder, constant, lanes
+from tilewright.backends.llvm.types import Builder, constant
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -33,10 +33,15 @@ _SINGLE = {
     "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
     "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
-_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "nextafter": rational.nextafter, "isnan": rational.isnan, "isinf": rational.isinf,
-        "isfinite": rational.isfinite, "sqrt": rational.sqrt, "sqrt_rn": rational.sqrt, "fabs": rational.fabs,
-        "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
-        "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
+_ANY = {
+    **directed.FUNCTIONS, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "nextafter": rational.nextafter,
+    "isnan": rational.isnan, "isinf": rational.isinf, "isfinite": rational.isfinite,
+}  # fmt: skip
+_INTRINSICS = {
+    "sqrt": "sqrt", "sqrt_rn": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "rint": "roundeven", "nearbyint": "roundeven", "fma": "fma",
+}  # fmt: skip
+"""Functions of LLVM's, by their names in C."""
 
 
 def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
@@ -46,8 +51,10 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     if ctx.on_nvidia and isinstance(element, ir.FloatType) and name in ptx.SINGLE:
         return ptx.SINGLE[name](b, ctx, *values)
     name = name.removeprefix("fast_")  # approximations that only NVIDIA GPUs have
-    if name == "divide":
+    if name in ("divide", "div_rn"):
         return b.fdiv(*values)
+    if name in _INTRINSICS:
+        return ctx.intrinsic(b, _INTRINSICS[name], *values)
     if name in _ANY:
         return _ANY[name](b, ctx, *values)
     if isinstance(element, ir.FloatType) and name in _SINGLE:
@@ -56,4 +63,4 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
         return double.FUNCTIONS[name](b, ctx, *values)
     if name == "exp10" and not ctx.on_nvidia:  # C has none
         return call(b, ctx, "pow", [constant(kind, 10.0), *values])
-    return library.call(b, ctx, name, values, lanes(kind))
+    return library.call(b, ctx, name, values)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import Builder, Value, call, constant, lanes, like, mangled
+from tilewright.backends.llvm.types import (
+    Builder,
+    Value,
+    by_parts,
+    call,
+    constant,
+    lanes,
+    like,
+    mangled,
+)
 
 I32 = ir.IntType(32)
 
@@ -44,8 +54,24 @@ class Arithmetic:
     def less(self, x: Any, y: Any) -> Any:
         return self.b.fcmp_ordered("<", x, y)
 
+    def equal(self, x: Any, y: Any) -> Any:
+        return self.b.fcmp_ordered("==", x, y)
+
     def copysign(self, magnitude: Any, sign: Any) -> Any:
         return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
+
+    def clamp(self, x: Any, low: float, high: float | None) -> Any:
+        """`x` within bounds; NaN stays NaN."""
+        x = self.select(self.less(x, self.c(low)), self.c(low), x)
+        if high is None:
+            return x
+        return self.select(self.less(self.c(high), x), self.c(high), x)
+
+    def with_edges_of_log(self, x: Any, found: Any) -> Any:
+        """-inf at 0, NaN below, +inf at +inf, NaN for NaN."""
+        found = self.select(self.equal(x, self.c(math.inf)), x, found)
+        found = self.select(self.equal(x, self.c(0.0)), self.c(-math.inf), found)
+        return self.select(self.b.fcmp_unordered("<", x, self.c(0.0)), self.c(math.nan), found)
 
 
 class Single(Arithmetic):
@@ -79,7 +105,7 @@ class Single(Arithmetic):
         power of two.
         """
         if self.scales_in_hardware:
-            return self._scalef(x, n, lanes(self.kind))
+            return by_parts(self.b, [x, n], 16, self._scalef)
         if self.ctx.target.has("avx512f"):
             name = f"llvm.ldexp.{mangled(self.kind)}.{mangled(self.bits)}"
             return call(self.b, name, self.kind, x, self.to_int(n))
@@ -95,35 +121,7 @@ class Single(Arithmetic):
             result = self.b.fmul(result, self.as_float(power))
         return result
 
-    def _scalef(self, x: Any, n: Any, count: int) -> Any:
-        b = self.b
-        part = ir.VectorType(self.kind.element, 16)  # type: ignore[attr-defined]
-        zero, every, rounding = (
-            constant(part, 0.0),
-            ir.Constant(ir.IntType(16), -1),
-            ir.Constant(I32, 4),
-        )
-        pieces = []
-        for start in range(0, count, 16):
-            picks = ir.Constant(ir.VectorType(I32, 16), list(range(start, start + 16)))
-            a, m = (
-                v if count == 16 else b.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), picks)
-                for v in (x, n)
-            )
-            name = "llvm.x86.avx512.mask.scalef.ps.512"
-            pieces.append(call(b, name, part, a, m, zero, every, rounding))
-        while len(pieces) > 1:
-            joined = []
-            for low, high in zip(pieces[::2], pieces[1::2], strict=True):
-                width = 2 * low.type.count
-                order = ir.Constant(ir.VectorType(I32, width), list(range(width)))
-                joined.append(b.shuffle_vector(low, high, order))
-            pieces = joined
-        return pieces[0]
-
-    def clamp(self, x: Any, low: float, high: float | None) -> Any:
-        """`x` within bounds; NaN stays NaN."""
-        x = self.select(self.less(x, self.c(low)), self.c(low), x)
-        if high is None:
-            return x
-        return self.select(self.less(self.c(high), x), self.c(high), x)
+    def _scalef(self, x: Any, n: Any) -> Any:
+        every, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(I32, 4)
+        operands = x, n, constant(x.type, 0.0), every, rounding
+        return call(self.b, "llvm.x86.avx512.mask.scalef.ps.512", x.type, *operands)

@@ -21,7 +21,7 @@ _TINY, _SCALE_BITS = 2.0**-1022, 54
 def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
     """e^x, at most 1.0 ulp."""
     d = Double(b, ctx, x.type)
-    bounded = d.clamp(x, 750.0)
+    bounded = d.clamp(x, -750.0, 750.0)
     n = d.round(b.fmul(bounded, d.c(math.log2(math.e))))
     r = d.fma(n, d.c(-_LN2_LOW), d.fma(n, d.c(-_LN2_HIGH), bounded))
     half = d.trunc(

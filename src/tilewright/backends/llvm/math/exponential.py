@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.types import Builder, lanes
+from tilewright.backends.llvm.types import Builder
 
 EXP = (5.0000000952e-01, 1.6666518840e-01, 4.1666205802e-02, 8.3688893628e-03, 1.3950491140e-03)
 EXP2 = (
@@ -44,7 +44,7 @@ def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
 def expm1(b: Builder, ctx: MathContext, x: Any) -> Any:
     """e^x - 1, at most 1.5 ulp: 2^n p(r) + (2^n - 1) with half the powers, which do not overflow."""
     if ctx.on_nvidia:
-        return library.call(b, ctx, "expm1", [x], lanes(x.type))
+        return library.call(b, ctx, "expm1", [x])
     s = Single(b, ctx, x.type)
     bounded = s.clamp(x, -104.0, 89.0)
     n = s.round(b.fmul(bounded, s.c(math.log2(math.e))))
@@ -80,14 +80,6 @@ def _split(s: Single, x: Any) -> tuple[Any, Any]:
     return b.fsub(s.as_float(mantissa), s.c(1.0)), e
 
 
-def _log_edges(s: Single, x: Any, result: Any) -> Any:
-    """-inf at 0, NaN below, +inf at +inf, NaN for NaN."""
-    b = s.b
-    result = s.select(b.fcmp_ordered("==", x, s.c(math.inf)), x, result)
-    result = s.select(b.fcmp_ordered("==", x, s.c(0.0)), s.c(-math.inf), result)
-    return s.select(b.fcmp_unordered("<", x, s.c(0.0)), s.c(math.nan), result)
-
-
 def _log1p_core(s: Single, f: Any) -> Any:
     """log(1 + f) for 1 + f in [sqrt 1/2, sqrt 2)."""
     square = s.b.fmul(f, f)
@@ -104,7 +96,7 @@ def log(b: Builder, ctx: MathContext, x: Any) -> Any:
     tail = s.fma(e, s.c(LN2_LOW), tail)
     tail = s.fma(square, s.c(-0.5), tail)
     result = s.fma(e, s.c(LN2_HIGH), b.fadd(tail, f))
-    return _log_edges(s, x, result)
+    return s.with_edges_of_log(x, result)
 
 
 def log2(b: Builder, ctx: MathContext, x: Any) -> Any:
@@ -116,4 +108,4 @@ def log2(b: Builder, ctx: MathContext, x: Any) -> Any:
     scaled = s.fma(
         natural, s.c(math.log2(math.e) - float(np.float32(high))), b.fmul(natural, s.c(high))
     )
-    return _log_edges(s, x, b.fadd(scaled, e))
+    return s.with_edges_of_log(x, b.fadd(scaled, e))

@@ -7,20 +7,38 @@ from typing import Any
 
 from llvmlite import ir
 
+from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Builder, as_vector, elements
+from tilewright.backends.llvm.types import Builder, any_lane
 from tilewright.backends.llvm.types import call as call_named
 
 _I32 = ir.IntType(32)
 
 
-def call(b: Builder, ctx: MathContext, name: str, values: list[Any], lanes: int) -> Any:
+def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     """`name` applied to every lane. Errors are those of the C library (glibc: below 1 to 2 ulp)."""
     kind = values[0].type
-    element = kind.element if lanes > 1 else kind
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
     if ctx.on_nvidia:
         symbol = ptx.device_name(symbol)
-    found = zip(*(elements(b, v) for v in values), strict=True)
-    return as_vector(b, [call_named(b, symbol, element, *parts) for parts in found])
+    if element is kind:
+        return call_named(b, symbol, element, *values)
+    result: Any = ir.Constant(kind, ir.Undefined)
+    for i in range(kind.count):
+        index = ir.Constant(_I32, i)
+        parts = [b.extract_element(v, index) for v in values]
+        result = b.insert_element(result, call_named(b, symbol, element, *parts), index)
+    return result
+
+
+def where_any(
+    b: Builder, ctx: MathContext, far: Any, name: str, values: list[Any], found: Any
+) -> Any:
+    """`found`, or the library's result where `far` holds; it is called for the whole vector if that is so in some lane."""
+
+    def slow() -> list[Any]:
+        return [b.select(far, call(b, ctx, name, values), found)]
+
+    return conditional(b, any_lane(b, far), slow, [found])[0]

@@ -11,7 +11,7 @@ from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library, ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp, exp2
-from tilewright.backends.llvm.types import Builder, constant, lanes, like
+from tilewright.backends.llvm.types import Builder, constant, like
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
 ERF_SMALL = (
@@ -66,14 +66,14 @@ def gate_exp2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
 def copysign(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
     """x with the sign of y, exactly."""
     if ctx.on_nvidia:
-        return library.call(b, ctx, "copysign", [x, y], lanes(x.type))
+        return library.call(b, ctx, "copysign", [x, y])
     return ctx.intrinsic(b, "copysign", x, y)
 
 
 def nextafter(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
     """The float next to x in the direction of y: its bits plus or minus 1."""
     if ctx.on_nvidia:
-        return library.call(b, ctx, "nextafter", [x, y], lanes(x.type))
+        return library.call(b, ctx, "nextafter", [x, y])
     element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
     kind = like(x.type, ir.IntType(64 if isinstance(element, ir.DoubleType) else 32))
     zero, one = constant(x.type, 0.0), constant(kind, 1)
@@ -101,36 +101,3 @@ def isinf(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 def isfinite(b: Builder, ctx: MathContext, x: Any) -> Any:
     return b.fcmp_ordered("<", ctx.intrinsic(b, "fabs", x), constant(x.type, math.inf))
-
-
-def sqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "sqrt", x)
-
-
-def fabs(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "fabs", x)
-
-
-def floor(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "floor", x)
-
-
-def ceil(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "ceil", x)
-
-
-def trunc(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "trunc", x)
-
-
-def rint(b: Builder, ctx: MathContext, x: Any) -> Any:
-    return ctx.intrinsic(b, "roundeven", x)
-
-
-def fma(b: Builder, ctx: MathContext, x: Any, y: Any, z: Any) -> Any:
-    return ctx.intrinsic(b, "fma", x, y, z)
-
-
-def div_rn(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
-    """Division, correctly rounded."""
-    return b.fdiv(x, y)

@@ -18,7 +18,7 @@ from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Arithmetic
-from tilewright.backends.llvm.types import Builder, Value, constant, lanes, like
+from tilewright.backends.llvm.types import Builder, Value, any_lane, by_parts, constant, like
 
 _F64, _I32, _I64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
@@ -82,9 +82,6 @@ class Double(Arithmetic):
         super().__init__(b, ctx, kind)
         self.bits = like(kind, _I64)
 
-    def equal(self, x: Any, y: Any) -> Any:
-        return self.b.fcmp_ordered("==", x, y)
-
     def is_nan(self, x: Any) -> Any:
         return self.b.fcmp_unordered("uno", x, x)
 
@@ -93,11 +90,6 @@ class Double(Arithmetic):
 
     def sqrt(self, x: Any) -> Any:
         return self.ctx.intrinsic(self.b, "sqrt", x)
-
-    def clamp(self, x: Any, limit: float) -> Any:
-        """`x` within ±limit; NaN stays NaN."""
-        x = self.select(self.less(x, self.c(-limit)), self.c(-limit), x)
-        return self.select(self.less(self.c(limit), x), self.c(limit), x)
 
     def power_of_two(self, n: Any) -> Any:
         """2^n for an integral n from -1022 to 1023."""
@@ -109,7 +101,7 @@ class Double(Arithmetic):
 
     def exp2m1(self, x: Any) -> tuple[Any, Any]:
         """(2^r - 1, 2^n) with x = n + r and |r| <= 1/2; x is limited to ±512."""
-        x = self.clamp(x, 512.0)
+        x = self.clamp(x, -512.0, 512.0)
         n = self.round(x)
         r = self.b.fsub(x, n)
         return self.b.fmul(r, self.poly(r, EXP2M1)), self.power_of_two(n)
@@ -146,12 +138,6 @@ class Double(Arithmetic):
         mantissa = b.bitcast(b.sub(bits, b.shl(exponent, constant(self.bits, 52))), self.kind)
         return mantissa, b.sitofp(b.trunc(exponent, like(self.kind, _I32)), self.kind)
 
-    def with_edges_of_log(self, x: Any, found: Any) -> Any:
-        """-inf at 0, NaN below, +inf at +inf, NaN for NaN."""
-        found = self.select(self.equal(x, self.c(math.inf)), x, found)
-        found = self.select(self.equal(x, self.c(0.0)), self.c(-math.inf), found)
-        return self.select(self.b.fcmp_unordered("<", x, self.c(0.0)), self.c(math.nan), found)
-
     def log1p(self, x: Any) -> Any:
         return self.log(self.b.fadd(x, self.c(1.0)), x)
 
@@ -171,33 +157,17 @@ def _in_double(name: str, core: _Core) -> Callable[..., Any]:
     """`core(Double, *fp64 values)` as a function of fp32 scalars or vectors."""
 
     def function(b: Builder, ctx: MathContext, *values: Any) -> Any:
-        count = lanes(values[0].type)
         if ctx.on_nvidia:
-            return library.call(b, ctx, name, [*values], count)
-        return _in_parts(b, ctx, [*values], core)
+            return library.call(b, ctx, name, [*values])
+
+        def of_part(*part: Any) -> Any:
+            wide = like(part[0].type, _F64)
+            found = core(Double(b, ctx, wide), *(b.fpext(v, wide) for v in part))
+            return b.fptrunc(found, part[0].type)
+
+        return by_parts(b, values, 16 if ctx.target.has("avx512f") else 8, of_part)
 
     return function
-
-
-def _in_parts(b: Builder, ctx: MathContext, values: list[Any], core: _Core) -> Any:
-    count = lanes(values[0].type)
-    width = min(count, 16 if ctx.target.has("avx512f") else 8)
-    parts = []
-    for start in range(0, count, width):
-        part = values
-        if count > width:
-            picks = ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width)))
-            part = [b.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), picks) for v in values]
-        wide = like(part[0].type, _F64)
-        found = core(Double(b, ctx, wide), *(b.fpext(v, wide) for v in part))
-        parts.append(b.fptrunc(found, part[0].type))
-    while len(parts) > 1:
-        order = ir.Constant(ir.VectorType(_I32, 2 * width), list(range(2 * width)))
-        parts = [
-            b.shuffle_vector(x, y, order) for x, y in zip(parts[::2], parts[1::2], strict=True)
-        ]
-        width *= 2
-    return parts[0]
 
 
 def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,27 +175,14 @@ def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[
     fast = _in_double(name, core)
 
     def function(b: Builder, ctx: MathContext, *values: Any) -> Any:
-        found, count = fast(b, ctx, *values), lanes(values[0].type)
+        found = fast(b, ctx, *values)
         if ctx.on_nvidia:
             return found
         wide = like(values[0].type, _F64)
         far = is_far(Double(b, ctx, wide), *(b.fpext(v, wide) for v in values))
-
-        def slow() -> list[Value]:
-            return [b.select(far, library.call(b, ctx, name, [*values], count), found)]
-
-        return conditional(b, _any(b, far), slow, [found])[0]
+        return library.where_any(b, ctx, far, name, [*values], found)
 
     return function
-
-
-def _any(b: Builder, condition: Any) -> Any:
-    """Whether a condition holds in some lane."""
-    count = lanes(condition.type)
-    if count == 1:
-        return condition
-    bits = ir.IntType(count)
-    return b.icmp_unsigned("!=", b.bitcast(condition, bits), ir.Constant(bits, 0))
 
 
 # ---- powers and logarithms ------------------------------------------------------------------------------
@@ -302,7 +259,7 @@ def _atanh(d: Double, x: Any) -> Any:
 
 def _erfc(d: Double, x: Any) -> Any:
     b = d.b
-    size = d.clamp(d.abs(x), _ERFC_END)  # beyond, the result is 0
+    size = d.clamp(d.abs(x), -_ERFC_END, _ERFC_END)  # beyond, the result is 0
     power = d.exp2(b.fmul(b.fmul(size, size), d.c(-math.log2(math.e))))
     left, right = b.fadd(size, d.c(_ERFC_MIDDLE)), d.fma(size, d.c(2.0), d.c(1.0))
     inverse = b.fdiv(d.c(1.0), b.fmul(left, right))
@@ -324,7 +281,7 @@ def _lgamma(d: Double, x: Any) -> Any:
         return [d.select(negative, b.fsub(other, found), found)]
 
     negative = d.less(x, d.c(0.0))
-    found = conditional(b, _any(b, negative), reflected, [found])[0]
+    found = conditional(b, any_lane(b, negative), reflected, [found])[0]
     return d.select(d.equal(size, d.c(math.inf)), size, found)
 
 

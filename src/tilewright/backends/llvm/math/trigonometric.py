@@ -7,13 +7,11 @@ from decimal import Decimal, getcontext
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.types import Builder, Value, lanes
+from tilewright.backends.llvm.types import Builder
 
 SIN = (-1.6666666642e-01, 8.3333293741e-03, -1.9839330999e-04, 2.7182744872e-06)
 COS = (4.1666666623e-02, -1.3888883738e-03, 2.4799515897e-05, -2.7209893462e-07)
@@ -62,24 +60,14 @@ def _with_fallback(b: Builder, ctx: MathContext, x: Any, fast: Any, name: str) -
     """`fast` where |x| is moderate; the library for the whole vector if some lane is not."""
     s = Single(b, ctx, x.type)
     large = b.not_(s.less(s.abs(x), s.c(_LIMIT)))
-    count = lanes(x.type)
-    some = large
-    if count > 1:
-        some = b.icmp_unsigned(
-            "!=", b.bitcast(large, ir.IntType(count)), ir.Constant(ir.IntType(count), 0)
-        )
-
-    def slow() -> list[Value]:
-        return [s.select(large, library.call(b, ctx, name, [x], count), fast)]
-
-    return conditional(b, some, slow, [fast])[0]
+    return library.where_any(b, ctx, large, name, [x], fast)
 
 
 def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Sine, at most 1.6 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
     as the C library. On NVIDIA GPUs libdevice's, which branches around its own reduction of large arguments."""
     if ctx.on_nvidia:
-        return library.call(b, ctx, "sin", [x], lanes(x.type))
+        return library.call(b, ctx, "sin", [x])
     s = Single(b, ctx, x.type)
     fast = _quadrant(b, ctx, x, 0)
     fast = s.select(b.fcmp_ordered("==", x, s.c(0.0)), x, fast)  # keeps the sign of -0
@@ -89,5 +77,5 @@ def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
 def cos(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Cosine; as `sin`."""
     if ctx.on_nvidia:
-        return library.call(b, ctx, "cos", [x], lanes(x.type))
+        return library.call(b, ctx, "cos", [x])
     return _with_fallback(b, ctx, x, _quadrant(b, ctx, x, 1), "cos")

@@ -220,8 +220,10 @@ class ClusterExchanges:
 
         def emit(b: Builder) -> Value:
             first = b.icmp_unsigned("==", tid, ir.Constant(I32, 0))
-            text, effects = " ".join(lines), {"memory": True, "convergent": True}
-            return inline_ptx(b, text, [base, first], side_effect=True, **effects)
+            operands = [base, first]
+            return inline_ptx(
+                b, " ".join(lines), operands, side_effect=True, memory=True, convergent=True
+            )
 
         threads.at_start("mbarriers of the cluster", emit)
         for op, exchange in self._exchanges.items():

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
-from tilewright.backends.llvm.types import Value, constant, llvm_type
+from tilewright.backends.llvm.types import Value, clamped, constant, llvm_type
 from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
     Hints,
@@ -150,9 +150,7 @@ class ViewAddress:
             thread = gen.threads.coordinate(self.layout, dim)
             room = self._room(dim, thread, gen.scalar(self.limits[dim]))
             left = b.sub(room, ir.Constant(room.type, offset[dim]))
-            zero, full = ir.Constant(room.type, 0), ir.Constant(room.type, run)
-            left = b.select(b.icmp_signed("<", left, full), left, full)
-            left = b.select(b.icmp_signed(">", left, zero), left, zero)
+            left = clamped(b, left, 0, run)
             left = left if room.type == I32 else b.trunc(left, I32)
             amount = b.mul(left, ir.Constant(I32, self.size))
         for d in self.limits:
