@@ -29,6 +29,12 @@ def number(value):
     return np.broadcast_to(np.asarray(value, np.int64), (LANES,))
 
 
+class Words(np.ndarray):
+    """32-bit integers of the lanes."""
+
+    type = ir.IntType(32)
+
+
 class Lanes:
     """In the place of an IR builder: computes with the values of 32 lanes at once."""
 
@@ -56,9 +62,9 @@ class Lanes:
         pointer = number(pointer)
         assert not (pointer % align).any() and typ.width == 32
         if not self.active:
-            return pointer * 0
+            return (pointer * 0).view(Words)
         self._count(pointer, 4)
-        return self.memory.view(np.uint32)[pointer // 4].astype(np.int64)
+        return self.memory.view(np.uint32)[pointer // 4].astype(np.int64).view(Words)
 
     def insert_element(self, vector, value, at):
         parts = [] if isinstance(vector, ir.Constant) else vector
@@ -147,13 +153,10 @@ class Generator:
     def buffer_address(self, buffer):
         return self.places[buffer]
 
-    def emit_convergent_asm(self, text, constraints, kind, operands):
+    def emit_convergent_asm(self, text, operands, result=None):
         count = len(re.findall(r"\$\d", text))
         assert count == 5
         return self.builder.asm(text, operands)
-
-    def declare(self, name, kind):
-        return name
 
 
 def turned(lines, length, size, spans, warps):

@@ -21,7 +21,6 @@ def conditional(
     condition: Value | None,
     act: Callable[[], Sequence[Value | None]],
     otherwise: Sequence[Value | None],
-    likely: bool | None = None,
 ) -> list[Value]:
     """The values of `act` if `condition` is true (None: always), else those of `otherwise`.
 
@@ -30,7 +29,7 @@ def conditional(
     if condition is None:
         return [other if v is None else v for v, other in zip(act(), otherwise, strict=True)]
     before = b.block
-    with b.if_then(condition, likely):
+    with b.if_then(condition):
         values, inside = act(), b.block
     merged: list[Value] = []
     for value, other in zip(values, otherwise, strict=True):

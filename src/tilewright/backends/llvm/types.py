@@ -7,7 +7,7 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
@@ -167,15 +167,18 @@ def as_vector(b: Builder, values: Sequence[Value]) -> Value:
     return vector
 
 
-def elements(b: Builder, value: Value) -> list[Value]:
-    """The lanes of a vector; a scalar is its own."""
+def elements(b: Builder, value: Value) -> Iterator[Value]:
+    """The lanes of a vector, each taken out when it is asked for; a scalar is its own."""
     if not isinstance(value.type, ir.VectorType):
-        return [value]
-    indices = (ir.Constant(ir.IntType(32), i) for i in range(value.type.count))
-    return [b.extract_element(value, index) for index in indices]
+        yield value
+        return
+    for i in range(value.type.count):
+        yield b.extract_element(value, ir.Constant(ir.IntType(32), i))
 
 
-def load_elements(b: Builder, pointer: Value, kind: ir.Type, count: int, align: int) -> list[Value]:
+def load_elements(
+    b: Builder, pointer: Value, kind: ir.Type, count: int, align: int
+) -> Iterator[Value]:
     """Load `count` values that lie side by side, in one instruction."""
     loaded = b.load(pointer, typ=ir.VectorType(kind, count) if count > 1 else kind, align=align)
     return elements(b, loaded)

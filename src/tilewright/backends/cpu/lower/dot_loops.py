@@ -67,12 +67,12 @@ def zip_vectors(b: Builder, rows: Sequence[Value]) -> Value:
     return shuffle(b, rows[0], rows[1], [lane for n in range(lanes) for lane in (n, lanes + n)])
 
 
-def repeat(b: Builder, count: int, body: Callable[[Value], None], base: int = 0) -> None:
-    """`body(i)` for `count` values of i from `base`: nothing, once, or a loop."""
+def repeat(b: Builder, count: int, body: Callable[[Value], None]) -> None:
+    """`body(i)` for i below `count`: nothing, once, or a loop."""
     if count == 1:
-        body(i64(base))
+        body(i64(0))
     elif count > 1:
-        counted_loop(b, base, base + count, 1, lambda i, _: body(i))
+        counted_loop(b, 0, count, 1, lambda i, _: body(i))
 
 
 _LINE = 64

@@ -207,7 +207,7 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
             pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
             words.append(joined([bits[r] for r in pair], gen.builder))
         address, transposed = place.address((row, column)), place.shared.major_dim == 0
-        writes.append(store_matrices(gen, address, 0, words, transposed))
+        writes.append(store_matrices(gen, address, words, transposed))
     sink_to_stores(gen.builder.block, writes)
 
 

@@ -342,7 +342,7 @@ def _words(gen: KernelCodegen, value: Value, element: Attribute) -> list[Value]:
     b, bits = gen.builder, storage(gen, value, element)
     if bits.type.width <= 32:
         return [b.zext(bits, I32) if bits.type.width < 32 else bits]
-    return elements(b, b.bitcast(bits, ir.VectorType(I32, 2)))
+    return [*elements(b, b.bitcast(bits, ir.VectorType(I32, 2)))]
 
 
 def _from_words(gen: KernelCodegen, words: list[Value], element: Attribute) -> Value:

@@ -71,7 +71,7 @@ def _halves(gen: KernelCodegen, parts: list[Value], registers: list[int], name: 
     for i, register in enumerate(registers):
         pair = b.or_(pair, b.shl(b.zext(parts[register], I16), ir.Constant(I16, 8 * i)))
     word = inline_ptx(b, f"cvt.rn.f16x2.{name}x2 $0, $1;", [pair], I32)
-    return elements(b, b.bitcast(word, ir.VectorType(ir.HalfType(), 2)))
+    return [*elements(b, b.bitcast(word, ir.VectorType(ir.HalfType(), 2)))]
 
 
 def _wider(gen: KernelCodegen, half: Value, kind: Attribute) -> Value:

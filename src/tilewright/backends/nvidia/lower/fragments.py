@@ -21,13 +21,13 @@ from tilewright.backends.nvidia.lower.matrix_access import (
     Matrices,
     load_matrices,
     matrices_of,
+    take_apart,
 )
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.vector_access import (
     joined,
     register,
     storage,
-    unpack,
     with_copies,
 )
 from tilewright.dialects import gpu, tile
@@ -128,12 +128,8 @@ def _load_matrices(place: Place, form: Matrices, element: Attribute, parts: list
     rows = Place(gen, place.start, form.rows.permute(turn), shared)
     for start, places in form.quads:
         base, offset = rows.split(tuple(start[d] for d in turn))
-        words = load_matrices(gen, base, offset, len(places), form.transposed)
-        for word, registers in zip(words, places, strict=True):
-            for r, value in zip(
-                registers, unpack(gen, [word], len(registers), element), strict=True
-            ):
-                parts[r] = value
+        words = load_matrices(gen, base, len(places), form.transposed, offset)
+        take_apart(gen, words, places, element, parts)
 
 
 class _Blocks:
@@ -255,7 +251,7 @@ class MatrixFragments(SharedFragments):
     def _matrices(self, line: int, k: int, count: int) -> list[Value]:
         gen = self.gen
         base, offset = self.place.split((line, k) if self.rows else (k, line))
-        words = load_matrices(gen, base, offset, count, transposed=not self.dense)
+        words = load_matrices(gen, base, count, not self.dense, offset)
         return [self._finished(word) for word in words]
 
 

@@ -75,7 +75,7 @@ def _split(gen: KernelCodegen, value: Value, kind: ir.IntType, count: int) -> li
         bits = b.trunc(bits, ir.IntType(width))
     elif bits.type.width < width:  # a predicate
         bits = b.zext(bits, ir.IntType(width))
-    return elements(b, b.bitcast(bits, ir.VectorType(kind, count)) if count > 1 else bits)
+    return [*elements(b, b.bitcast(bits, ir.VectorType(kind, count)) if count > 1 else bits)]
 
 
 def _width(kind: ir.Type) -> int:

@@ -83,14 +83,20 @@ class _Transpose:
         self._write = stage_address(gen, op.target, op.stage)
 
     def _address(
-        self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
+        self,
+        row: Value,
+        layout: SharedLayout,
+        lines: Value,
+        chunk: Value,
+        key: Value | None = None,
     ) -> Value:
-        """Of 16-byte chunk `chunk` of a row whose chunks `key` exchanges, `lines` lines further."""
+        """Of 16-byte chunk `chunk`, `lines` lines after a row, whose chunks `key` exchanges (None: the first line)."""
         b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
         each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
         panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
         address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
         address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
+        key = _exchanged(self.gen, layout, lines) if key is None else key
         return b.add(address, b.shl(b.xor(inside, key), ir.Constant(I32, 4)))
 
 
@@ -105,13 +111,11 @@ class _WordTranspose(_Transpose):
         for i in range(4):
             line = b.or_(b.mul(down, ir.Constant(I32, 4)), ir.Constant(I32, i))
             chunk = b.lshr(place, ir.Constant(I32, 2))
-            key = _exchanged(gen, self.source, line)
-            address = self._address(self._read, key, self.source, line, chunk)
+            address = self._address(self._read, self.source, line, chunk)
             inside = b.shl(b.and_(place, ir.Constant(I32, 3)), ir.Constant(I32, 2))
             pointer = b.inttoptr(b.add(address, inside), gen.shared_pointer)
             words.append(b.load(pointer, typ=I32, align=4))
-        key = _exchanged(gen, self.target, place)
-        address = self._address(self._write, key, self.target, place, down)
+        address = self._address(self._write, self.target, place, down)
         b.store(
             as_vector(b, words), b.inttoptr(address, gen.shared_pointer), align=SWIZZLE_ATOM_BYTES
         )
@@ -165,8 +169,8 @@ class _ByteTranspose(_Transpose):
         """The block of lines 32 `down` … by bytes 16 `column` …."""
         gen, b = self.gen, self.gen.builder
         lines = b.mul(down, ir.Constant(I32, 32))
-        address = self._address(self._read, self._keys[0], self.source, lines, column)
-        words = load_matrices(gen, address, 0, 4, transposed=True)
+        address = self._address(self._read, self.source, lines, column, self._keys[0])
+        words = load_matrices(gen, address, 4, transposed=True)
         turned = [
             self._permuted(words[i], words[i + 1], order)
             for i in (0, 2)
@@ -174,8 +178,8 @@ class _ByteTranspose(_Transpose):
         ]
         chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // SWIZZLE_ATOM_BYTES)), self._half)
         lines = b.mul(column, ir.Constant(I32, 16))
-        address = self._address(self._write, self._keys[1], self.target, lines, chunk)
-        store_matrices(gen, address, 0, turned, transposed=False)
+        address = self._address(self._write, self.target, lines, chunk, self._keys[1])
+        store_matrices(gen, address, turned, transposed=False)
 
     def _permuted(self, low: Value, high: Value, order: Value) -> Value:
         return call(self.gen.builder, "llvm.nvvm.prmt", I32, low, high, order)

@@ -136,19 +136,16 @@ class MatrixAccess:
         gen, base = self.gen, self._base(form)
         for start, places in form.quads:
             words = [self._word([parts[r] for r in registers]) for registers in places]
-            store_matrices(gen, base, self._offset(start), words, form.transposed)
+            store_matrices(gen, base, words, form.transposed, self._offset(start))
 
     def read(self, form: Matrices, count: int) -> list[Value]:
         """Load the `count` registers of a thread; replicas are omitted."""
         base = self._base(form)
         parts: list[Value] = [None] * count
         for start, places in form.quads:
-            words = load_matrices(self.gen, base, self._offset(start), len(places), form.transposed)
-            for word, registers in zip(words, places, strict=True):
-                for r, value in zip(
-                    registers, unpack(self.gen, [word], len(registers), self.element), strict=True
-                ):
-                    parts[r] = value
+            offset = self._offset(start)
+            words = load_matrices(self.gen, base, len(places), form.transposed, offset)
+            take_apart(self.gen, words, places, self.element, parts)
         return parts
 
     def _word(self, values: list[Value]) -> Value:
@@ -157,22 +154,38 @@ class MatrixAccess:
 
 
 def store_matrices(
-    gen: KernelCodegen, base: Value, offset: int, words: list[Value], transposed: bool
+    gen: KernelCodegen, base: Value, words: list[Value], transposed: bool, offset: int | None = None
 ) -> Value:
     """`stmatrix` of 1, 2 or 4 matrices, each lane naming a row, from a lane's word of each."""
     trans = ".trans" if transposed else ""
     listed = ", ".join(f"${i + 1}" for i in range(len(words)))
-    text = (
-        f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 [$0 + {offset}], {{{listed}}};"
-    )
+    text = f"stmatrix.sync.aligned.m8n8.x{len(words)}{trans}.shared.b16 {_address(0, offset)}, {{{listed}}};"
     return gen.emit_convergent_asm(text, [base, *words])
 
 
 def load_matrices(
-    gen: KernelCodegen, base: Value, offset: int, count: int, transposed: bool
+    gen: KernelCodegen, base: Value, count: int, transposed: bool, offset: int | None = None
 ) -> list[Value]:
     """`ldmatrix` of 1, 2 or 4 matrices, each lane naming a row: a lane's word of each."""
     trans = ".trans" if transposed else ""
     listed = ", ".join(f"${i}" for i in range(count))
-    text = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{listed}}}, [${count} + {offset}];"
+    text = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{listed}}}, {_address(count, offset)};"
     return gen.emit_convergent_asm(text, [base], [I32] * count)
+
+
+def _address(operand: int, offset: int | None) -> str:
+    return f"[${operand}]" if offset is None else f"[${operand} + {offset}]"
+
+
+def take_apart(
+    gen: KernelCodegen,
+    words: list[Value],
+    places: Sequence[Sequence[int]],
+    element: Attribute,
+    parts: list[Value],
+) -> None:
+    """Put the elements of words into the registers at `places` of a tile."""
+    for word, registers in zip(words, places, strict=True):
+        values = unpack(gen, [word], len(registers), element)
+        for r, value in zip(registers, values, strict=True):
+            parts[r] = value

@@ -124,7 +124,7 @@ def _lowered(
         predicate = op.predicate.data
         compare = b.fcmp_ordered if predicate[0] == "o" else b.fcmp_unordered
         found = compare(_COMPARISONS[predicate[1:]], *values)
-        return elements(b, found)
+        return [*elements(b, found)]
     if op.name in _ARITHMETIC:
         made = getattr(b, _ARITHMETIC[op.name])(*values, flags=gen.math.flags)
     else:

@@ -132,7 +132,8 @@ class SharedAccess:
             if len(run) % per_word:
                 per_word = 1
             kind, align = ir.IntType(8 * size * per_word), size * len(run)
-            words = load_elements(self.gen.builder, pointer, kind, len(run) // per_word, align)
+            count = len(run) // per_word
+            words = [*load_elements(self.gen.builder, pointer, kind, count, align)]
             values = unpack(self.gen, words, len(run), self.where.element)
             for r, value in zip(run, values, strict=True):
                 parts[r] = value
