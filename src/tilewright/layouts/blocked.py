@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tilewright.layouts.layout import Layout, Vector
@@ -18,44 +19,60 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
     elements beyond the threads are further registers. Requires: extents are powers of two times a repeat; of 12
     warps, three groups of 4 split the repeats of a dimension that has them.
     """
-    rank = len(shape)
-    order = order or tuple(reversed(range(rank)))
-    repeat = tuple(s // (s & -s) for s in shape)
-    left = [s & -s for s in shape]
-    start = [1] * rank
-    zero = (0,) * rank
+    order = order or tuple(reversed(range(len(shape))))
+    bits = _Bits(shape)
+    registers = []
+    while run > 1 and bits.left[order[0]] > 1:
+        registers.append(bits.take(order[0]))
+        run //= 2
+    lanes = [bits.take(*order) for _ in range(LANE_BITS)]
+    bases = [bits.take(*order) for _ in range(_bits_of(warps))]
+    return bits.layout(registers, lanes, bases, warps, order)
 
-    def take(dim: int) -> Vector:
-        vector = tuple(start[d] if d == dim else 0 for d in range(rank))
-        start[dim] *= 2
-        left[dim] //= 2
+
+def _bits_of(warps: int) -> int:
+    """Bits of a warp's index in its group: the largest power of two that divides the number of warps."""
+    return (warps & -warps).bit_length() - 1
+
+
+class _Bits:
+    """The bits of a tile's coordinates, which registers, lanes and warps take one after another."""
+
+    def __init__(self, shape: Vector) -> None:
+        self._shape = shape
+        self._next = [1] * len(shape)
+        self.left = [extent & -extent for extent in shape]
+        """Elements along each dimension that the bits not taken yet tell apart."""
+
+    def take(self, *dims: int) -> Vector:
+        """The next bit along the first of these dimensions that has one; zero if none has."""
+        found = next((d for d in dims if self.left[d] > 1), -1)
+        vector = tuple(start if d == found else 0 for d, start in enumerate(self._next))
+        if found >= 0:
+            self._next[found] *= 2
+            self.left[found] //= 2
         return vector
 
-    def take_any() -> Vector:
-        for dim in order:
-            if left[dim] > 1:
-                return take(dim)
-        return zero
+    def layout(
+        self,
+        registers: list[Vector],
+        lanes: Sequence[Vector],
+        bases: Sequence[Vector],
+        warps: int,
+        order: Vector,
+    ) -> Layout:
+        """The layout with these bits of registers, lanes and warps; further registers have the rest, by `order`.
 
-    registers = []
-    while run > 1 and left[order[0]] > 1:
-        registers.append(take(order[0]))
-        run //= 2
-    lanes = [take_any() for _ in range(LANE_BITS)]
-    bases = [take_any() for _ in range((warps & -warps).bit_length() - 1)]
-    for dim in order:
-        while left[dim] > 1:
-            registers.append(take(dim))
-    many = repeat if max(repeat, default=1) > 1 else ()
-    dealt = _dealt(repeat, warps, order)
-    return Layout(shape, tuple(registers), tuple(lanes), tuple(bases), many, *dealt)
-
-
-def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
-    """Number of warp groups, each of a power of two of warps, and the dimension whose repeats they split (-1: none)."""
-    groups = warps // (warps & -warps)
-    fitting = (d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0)
-    return groups, next(fitting, -1)
+        Of several groups of warps, each of a power of two, those split a dimension's repeats, the last of `order` first.
+        """
+        while max(self.left, default=1) > 1:
+            registers.append(self.take(*order))
+        repeat = tuple(extent // (extent & -extent) for extent in self._shape)
+        many = repeat if max(repeat, default=1) > 1 else ()
+        groups = warps // (warps & -warps)
+        fitting = (d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0)
+        given = tuple(registers), tuple(lanes), tuple(bases), many, groups, next(fitting, -1)
+        return Layout(self._shape, *given)
 
 
 @lru_cache(maxsize=4096)
@@ -74,17 +91,16 @@ def scan_of_columns_layout(shape: Vector, warps: int, run: int) -> Layout:
     warps_down = min(warp_bits - warps_across, rows - lanes_down)
     held = rows - lanes_down - warps_down
 
-    def vectors(dim: int, first: int, count: int) -> list[Vector]:
-        return [(1 << bit, 0) if dim == 0 else (0, 1 << bit) for bit in range(first, first + count)]
+    bits = _Bits(shape)
 
-    def padded(found: list[Vector], count: int) -> tuple[Vector, ...]:
-        return (*found, *[(0, 0)] * (count - len(found)))
+    def vectors(count: int, along_rows: int, along_columns: int) -> list[Vector]:
+        dims = [(1,)] * along_rows + [(0,)] * along_columns
+        return [bits.take(*d) for d in (*dims, *[()] * (count - len(dims)))]
 
-    behind = wide + across + warps_across
-    registers = vectors(1, 0, wide) + vectors(0, 0, held) + vectors(1, behind, columns - behind)
-    lanes = vectors(1, wide, across) + vectors(0, held, lanes_down)
-    bases = vectors(1, wide + across, warps_across) + vectors(0, held + lanes_down, warps_down)
-    return Layout(shape, tuple(registers), padded(lanes, LANE_BITS), padded(bases, warp_bits))
+    registers = vectors(0, wide, held)
+    lanes = vectors(LANE_BITS, across, lanes_down)
+    bases = vectors(warp_bits, warps_across, warps_down)
+    return bits.layout(registers, lanes, bases, warps, (1, 0))
 
 
 @lru_cache(maxsize=4096)
@@ -117,27 +133,12 @@ def _taken(
 ) -> Layout:
     """A layout of a matrix whose coordinate bits are assigned in order: to the first registers, lanes, warps and the
     remaining registers; 0 means the next bit along `dim`, 1 the next bit along the other dimension."""
-    extents = [shape[dim] & -shape[dim], shape[1 - dim] & -shape[1 - dim]]
-    repeat = tuple(s // (s & -s) for s in shape)
-    start = [1, 1]
-
-    def take(which: int) -> Vector:
-        if start[which] >= extents[which]:
-            which = 1 - which
-        if start[which] >= extents[which]:
-            return (0, 0)
-        vector = [0, 0]
-        vector[dim if which == 0 else 1 - dim] = start[which]
-        start[which] *= 2
-        return (vector[0], vector[1])
-
-    registers = [take(which) for which in first]
-    bits = tuple(take(which) for which in lanes)
-    bases = tuple(take(warp) for _ in range((warps & -warps).bit_length() - 1))
-    while start[0] < extents[0] or start[1] < extents[1]:
-        registers.append(take(0))
-    many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (dim, 1 - dim))
-    return Layout(shape, tuple(v for v in registers if any(v)), bits, bases, many, *dealt)
+    bits = _Bits(shape)
+    orders = (dim, 1 - dim), (1 - dim, dim)
+    registers = [v for v in [bits.take(*orders[which]) for which in first] if any(v)]
+    vectors = [bits.take(*orders[which]) for which in lanes]
+    bases = [bits.take(*orders[warp]) for _ in range(_bits_of(warps))]
+    return bits.layout(registers, vectors, bases, warps, orders[0])
 
 
 @lru_cache(maxsize=4096)
@@ -149,7 +150,7 @@ def reduced_access_layout(shape: Vector, warps: int, axis: int, dim: int, sizes:
     """
     access, row, run = (size.bit_length() - 1 for size in sizes)
     bits = [(extent & -extent).bit_length() - 1 for extent in shape]
-    access, warp_bits = min(access, bits[dim]), (warps & -warps).bit_length() - 1
+    access, warp_bits = min(access, bits[dim]), _bits_of(warps)
     if axis == dim:
         half_a_row = min(row - 1, bits[dim]) - access
         across = max(0, min(LANE_BITS, max(bits[dim] - run, half_a_row)))
@@ -172,30 +173,15 @@ def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> 
     loaded 4 at a time); otherwise its rows are strided and those of adjacent lanes consecutive. 4 lanes are
     along the rows and 8 along the columns, so that the loads of a warp touch every bank once.
     """
-    extents = tuple(s & -s for s in shape)
-    repeat = tuple(s // e for s, e in zip(shape, extents, strict=True))
-    start = [1, 1]
-
-    def take(dim: int) -> Vector:
-        if start[dim] >= extents[dim]:
-            dim = 1 - dim
-        if start[dim] >= extents[dim]:
-            return (0, 0)
-        value = start[dim]
-        start[dim] *= 2
-        return (value, 0) if dim == 0 else (0, value)
-
-    wide = tuple(4 if r and e >= 4 else 1 for r, e in zip(runs, extents, strict=True))
+    bits = _Bits(shape)
+    wide = tuple(4 if r and e >= 4 else 1 for r, e in zip(runs, bits.left, strict=True))
 
     def left(dim: int) -> int:
         """Accumulator elements per thread along a dimension."""
-        return extents[dim] // start[dim] * wide[dim]
+        return bits.left[dim] * wide[dim]
 
-    registers = [take(d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]
-    lanes = tuple(take(d) for d in (0, 1, 1, 1, 0))
-    bits = (warps & -warps).bit_length() - 1
-    bases = tuple(take(0 if left(0) >= left(1) else 1) for _ in range(bits))
-    while start[0] < extents[0] or start[1] < extents[1]:
-        registers.append(take(1))
-    many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (1, 0))
-    return Layout(shape, tuple(registers), lanes, bases, many, *dealt)
+    registers = [bits.take(d, 1 - d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]
+    lanes = [bits.take(d, 1 - d) for d in (0, 1, 1, 1, 0)]
+    dims = lambda: (0, 1) if left(0) >= left(1) else (1, 0)  # noqa: E731
+    bases = [bits.take(*dims()) for _ in range(_bits_of(warps))]
+    return bits.layout(registers, lanes, bases, warps, (1, 0))
