@@ -429,10 +429,6 @@ def vector_of(element: Attribute, lanes: int) -> Attribute:
 
 Cpu = Dialect(
     "cpu",
-    [
-        FusionGroupOp, YieldOp, DotOp, PrepackedOp, ScratchOp, BufferFromPtrOp, ReadOp, WriteOp, BufferDotOp, ScratchAddressOp,
-        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp, SpliceOp, ShuffleXorOp, AllTrueOp,
-        FromElementsOp, TransposeOp, CallMicrokernelOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
-    ],
+    operations_of(globals()),
     [BufferType],
-)  # fmt: skip
+)

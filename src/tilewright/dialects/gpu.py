@@ -489,12 +489,6 @@ class ProxyFenceOp(Op):
 
 Gpu = Dialect(
     "gpu",
-    [
-        ConvertLayoutOp, SplitOverLanesOp, SumOverLanesOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, PrefetchOp,
-        AsyncCommitGroupOp,
-        AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
-        MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,
-        TmaStoreOp, TmaStoreWaitOp, EncodeTensorMapOp, ProxyFenceOp,
-    ],
+    operations_of(globals()),
     [SharedType, MbarriersType],
-)  # fmt: skip
+)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -78,6 +79,7 @@ __all__ = [
     "irdl_attr_definition",
     "operand_def",
     "operation",
+    "operations_of",
     "opt_operand_def",
     "opt_prop_def",
     "prop_def",
@@ -122,6 +124,18 @@ def operation(kind: _Kind) -> _Kind:
 def irdl_definition(kind: Any) -> OpDef:
     """The IRDL definition of an operation's class."""
     return kind.get_irdl_definition()
+
+
+def operations_of(module: Mapping[str, Any]) -> list[type[Operation]]:
+    """The operations that a module defines, given its names, in the order of their definition."""
+    return [
+        kind
+        for kind in module.values()
+        if isinstance(kind, type)
+        and kind.__module__ == module["__name__"]
+        and issubclass(kind, Operation)
+        and "name" in vars(kind)
+    ]
 
 
 @functools.lru_cache(maxsize=4096)

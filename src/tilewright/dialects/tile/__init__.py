@@ -12,11 +12,9 @@ Memory in the IR holds `i1` as one byte (0 or 1). Offsets count elements, not by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import ModuleType
+from xdsl.ir import Dialect
 
-from xdsl.ir import Dialect, Operation
-
+from tilewright.dialects.irdl import operations_of
 from tilewright.dialects.tile import algebra, claims, elementwise, hints_and_io, memory, tiles
 from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanOp, YieldOp
 from tilewright.dialects.tile.base import (
@@ -91,17 +89,12 @@ widen_conversions()
 remember_integer_lists()
 
 
-def _operations(*modules: ModuleType) -> Iterator[type[Operation]]:
-    """The operations that `modules` define, in the order of their definition."""
-    for module in modules:
-        for kind in vars(module).values():
-            own = isinstance(kind, type) and kind.__module__ == module.__name__
-            if own and issubclass(kind, Operation) and "name" in vars(kind):
-                yield kind
-
-
 Tile = Dialect(
     "tile",
-    list(_operations(tiles, elementwise, memory, algebra, hints_and_io, claims)),
+    [
+        kind
+        for module in (tiles, elementwise, memory, algebra, hints_and_io, claims)
+        for kind in operations_of(vars(module))
+    ],
     [PtrType, AssumesAttr],
 )
