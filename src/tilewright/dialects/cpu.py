@@ -14,6 +14,7 @@ from xdsl.ir import ParametrizedAttribute, TypeAttribute
 
 from tilewright.dialects.irdl import *
 from tilewright.dialects.tile import PtrType, ints
+from tilewright.dialects.tile.base import scalar_of as scalar_of
 
 
 @irdl_attr_definition
@@ -414,12 +415,6 @@ def lanes_of(value: SSAValue | Attribute) -> int:
     """Lanes of a vector value or type; 1 for a scalar."""
     kind = value.type if isinstance(value, SSAValue) else value
     return kind.get_shape()[0] if isinstance(kind, VectorType) else 1
-
-
-def scalar_of(value: SSAValue | Attribute) -> Attribute:
-    """Element type of a vector, or the scalar type itself."""
-    kind = value.type if isinstance(value, SSAValue) else value
-    return kind.element_type if isinstance(kind, VectorType) else kind
 
 
 def vector_of(element: Attribute, lanes: int) -> Attribute:

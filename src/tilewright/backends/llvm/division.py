@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import Builder, Value, like
+from tilewright.backends.llvm.types import Builder, Value, constant_lanes, like
 
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _LEAST_LANES = 4
@@ -57,8 +57,5 @@ def _is_small(ctx: MathContext, value: Any, signed: bool) -> bool:
 
 def _is_power(divisor: Any) -> bool:
     """Whether a divisor is a constant power of two, by which LLVM divides with shifts."""
-    if not isinstance(divisor, ir.Constant):
-        return False
-    parts = divisor.constant if isinstance(divisor.constant, (list, tuple)) else [divisor]
-    numbers = [getattr(part, "constant", part) for part in parts]
-    return all(isinstance(n, int) and n > 0 and n & (n - 1) == 0 for n in numbers)
+    numbers = constant_lanes(divisor)
+    return bool(numbers) and all(isinstance(n, int) and n > 0 and n & (n - 1) == 0 for n in numbers)

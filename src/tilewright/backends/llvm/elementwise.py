@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -25,7 +25,9 @@ from tilewright.backends.llvm.types import (
     Value,
     call,
     constant,
+    constant_lanes,
     frozen,
+    lane_type,
     like,
     llvm_type,
     scalar_kind,
@@ -128,13 +130,9 @@ def _simple(method: str) -> Rule:
 
 def _is_safe_divisor(value: Any) -> bool:
     """Whether a divisor is a constant that neither traps nor overflows."""
-    if not isinstance(value, ir.Constant):
-        return False
-    parts = value.constant if isinstance(value.constant, (list, tuple)) else [value]
-    numbers = [getattr(p, "constant", p) for p in parts]  # the lanes of a vector are constants
-    kind: Any = getattr(value.type, "element", value.type)
+    numbers, kind = constant_lanes(value), cast(ir.IntType, lane_type(value.type))
     ones = (1 << kind.width) - 1
-    return all(isinstance(n, int) and n & ones not in (0, ones) for n in numbers)
+    return bool(numbers) and all(isinstance(n, int) and n & ones not in (0, ones) for n in numbers)
 
 
 def _divide(op: _Op) -> Any:
@@ -274,8 +272,8 @@ def _negate(op: _Op) -> Any:
     if not casts.is_narrow(op.operands[0]) or str(scalar_kind(op.operands[0])) == "f16":
         return op.b.fneg(op.values[0])
     (value,) = op.values
-    width = value.type.element.width if isinstance(value.type, ir.VectorType) else value.type.width
-    return op.b.xor(value, constant(value.type, 1 << (width - 1)))
+    kind = cast(ir.IntType, lane_type(value.type))
+    return op.b.xor(value, constant(value.type, 1 << (kind.width - 1)))
 
 
 # ---- comparisons, selects, pointers -----------------------------------------------------------------

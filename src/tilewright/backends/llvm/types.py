@@ -72,6 +72,19 @@ def lanes(kind: ir.Type) -> int:
     return kind.count if isinstance(kind, ir.VectorType) else 1
 
 
+def lane_type(kind: ir.Type) -> ir.Type:
+    """The type of a vector's lanes, or the scalar type itself."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def constant_lanes(value: Value) -> list[Any]:
+    """The numbers in the lanes of a constant; none for other values."""
+    if not isinstance(value, ir.Constant):
+        return []
+    parts = value.constant if isinstance(value.constant, (list, tuple)) else [value]
+    return [getattr(part, "constant", part) for part in parts]
+
+
 def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """`element` in as many lanes as `kind` has."""
     return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element

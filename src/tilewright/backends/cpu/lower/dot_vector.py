@@ -21,7 +21,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     repeat,
 )
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import call, splat
+from tilewright.backends.llvm.types import call, lane_type, splat
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 from tilewright.targets import TargetInfo
 
@@ -208,7 +208,7 @@ class _VectorKernel:
 
 
 def _widen(b: Builder, value: Value, kind: ir.Type) -> Value:
-    whole = isinstance(getattr(value.type, "element", value.type), ir.IntType)
+    whole = isinstance(lane_type(value.type), ir.IntType)
     return b.sext(value, kind) if whole else b.fpext(value, kind)
 
 

@@ -22,7 +22,7 @@ from tilewright.backends.llvm.math import (
     through_double,
     trigonometric,
 )
-from tilewright.backends.llvm.types import Builder, constant
+from tilewright.backends.llvm.types import Builder, constant, lane_type
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -47,7 +47,7 @@ _INTRINSICS = {
 def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     """`name` (its C name without suffix) of fp32 or fp64 scalars or vectors."""
     kind = values[0].type
-    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    element = lane_type(kind)
     if ctx.on_nvidia and isinstance(element, ir.FloatType) and name in ptx.SINGLE:
         return ptx.SINGLE[name](b, ctx, *values)
     name = name.removeprefix("fast_")  # approximations that only NVIDIA GPUs have

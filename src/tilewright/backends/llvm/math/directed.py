@@ -17,14 +17,10 @@ from llvmlite import ir
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.math.common import Arithmetic
-from tilewright.backends.llvm.types import Builder, constant, like
+from tilewright.backends.llvm.types import Builder, constant, lane_type, like
 
 _DIRECTIONS = ("rn", "rz", "rd", "ru")
 _OPERATIONS = {"add": 2, "mul": 2, "div": 2, "sqrt": 1, "fma": 3, "narrow": 1}
-
-
-def _element(kind: Any) -> Any:
-    return kind.element if isinstance(kind, ir.VectorType) else kind
 
 
 class _Rounding(Arithmetic):
@@ -32,7 +28,7 @@ class _Rounding(Arithmetic):
 
     def __init__(self, b: Builder, ctx: MathContext, kind: Any) -> None:
         super().__init__(b, ctx, kind)
-        self.double = isinstance(_element(kind), ir.DoubleType)
+        self.double = isinstance(lane_type(kind), ir.DoubleType)
         self.bits = like(kind, ir.IntType(64 if self.double else 32))
 
     def plain(self, operation: str, *values: Any) -> Any:

@@ -10,7 +10,7 @@ from llvmlite import ir
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Builder, any_lane
+from tilewright.backends.llvm.types import Builder, any_lane, lane_type
 from tilewright.backends.llvm.types import call as call_named
 
 _I32 = ir.IntType(32)
@@ -19,7 +19,7 @@ _I32 = ir.IntType(32)
 def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     """`name` applied to every lane. Errors are those of the C library (glibc: below 1 to 2 ulp)."""
     kind = values[0].type
-    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    element = lane_type(kind)
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
     if ctx.on_nvidia:
         symbol = ptx.device_name(symbol)

@@ -11,7 +11,7 @@ from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library, ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp, exp2
-from tilewright.backends.llvm.types import Builder, constant, like
+from tilewright.backends.llvm.types import Builder, constant, lane_type, like
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
 ERF_SMALL = (
@@ -74,8 +74,8 @@ def nextafter(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
     """The float next to x in the direction of y: its bits plus or minus 1."""
     if ctx.on_nvidia:
         return library.call(b, ctx, "nextafter", [x, y])
-    element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
-    kind = like(x.type, ir.IntType(64 if isinstance(element, ir.DoubleType) else 32))
+    is_double = isinstance(lane_type(x.type), ir.DoubleType)
+    kind = like(x.type, ir.IntType(64 if is_double else 32))
     zero, one = constant(x.type, 0.0), constant(kind, 1)
     bits = b.bitcast(x, kind)
     grows = b.xor(b.fcmp_ordered("<", x, y), b.fcmp_ordered("<", x, zero))  # in magnitude
