@@ -228,9 +228,9 @@ def _convert(mods, *operands):
 
 def _to_float(how, value, target):
     if "rz" in how and KINDS[target] != np.float64:
-        wide = value.astype(np.float64)
+        wide = value.astype(np.longdouble)  # exact of 64-bit integers, too
         made = wide.astype(KINDS[target])
-        over = np.abs(made.astype(np.float64)) > np.abs(wide)
+        over = np.abs(made.astype(np.longdouble)) > np.abs(wide)
         raw = bits_of(made) - over.astype(np.uint64)
         return seen(raw, target)
     if target in ("e4m3", "e5m2") and value.dtype == np.float64:

@@ -25,7 +25,15 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Builder, Value, constant, like, llvm_type, scalar_kind
+from tilewright.backends.llvm.types import (
+    Builder,
+    Value,
+    call,
+    constant,
+    like,
+    llvm_type,
+    scalar_kind,
+)
 
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
@@ -215,10 +223,23 @@ def int_to_float(
     width = scalar_kind(source)
     if isinstance(width, IntegerType) and width.width.data <= 16:
         return from_f32(b, convert(value, like(value.type, F32)), result, ctx)
+    if ctx.on_nvidia:
+        if isinstance(element, Float16Type):
+            return convert(value, like(value.type, F16))
+        return from_f32(b, _int_to_odd(b, value, signed), result, ctx)
     if isinstance(width, IntegerType) and width.width.data == 64:
         value = _sticky(b, value, signed)
     double = convert(value, like(value.type, F64))
     return from_f32(b, _round_to_odd(b, double, ctx), result, ctx)
+
+
+def _int_to_odd(b: Builder, value: Value, signed: bool) -> Value:
+    """Convert an integer of 32 or 64 bits to fp32 with round-to-odd, from fp32 that is rounded toward zero."""
+    name = f"{'' if signed else 'u'}{'i' if value.type == I32 else 'll'}2f"
+    down = call(b, f"llvm.nvvm.{name}.rz", F32, value)
+    back = b.fptosi(down, value.type) if signed else b.fptoui(down, value.type)
+    inexact = b.icmp_unsigned("!=", back, value)
+    return b.bitcast(b.or_(b.bitcast(down, I32), b.zext(inexact, I32)), F32)
 
 
 def _sticky(b: Builder, value: Value, signed: bool) -> Value:

@@ -82,33 +82,52 @@ class CommonRuns:
 
 
 def _stored_runs(load: tile.LoadViewOp, known: Facts) -> Iterator[int]:
-    """The runs of stores that take 16 bytes, as often as a load that their elements are computed from."""
+    """The runs of which stores take 16 bytes, as often as a load that their elements are computed from."""
     loop, size = innermost_loop(load), tile.element_bytes(tile.element_of(load.result))
-    for store in _stores_of(load.result):
+    for store, copies in _stores_of(load.result):
         often = loop is None or loop.is_ancestor(store)
-        if often and _contiguous(store) == _contiguous(load):
+        alike = _contiguous(store) == _contiguous(load)
+        if often and (alike if copies == 1 else _are_rows(load) and _are_rows(store)):
             run = WIDEST // tile.element_bytes(tile.element_of(store.value))
-            if run_length(store, known) == run:
-                yield max(run, _NARROWEST_LOAD // size)
+            if run_length(store, known) == run and copies <= run:
+                yield max(run // copies, _NARROWEST_LOAD // size)
 
 
-def _stores_of(value: SSAValue) -> Iterator[tile.StoreViewOp]:
-    """Stores of what elementwise operations make of a tile, also through loops and branches."""
+def _are_rows(op: View) -> bool:
+    return contiguous_dim(op) == len(tile.shape_of(tile_of(op))) - 1
 
-    def following(value: SSAValue) -> list[SSAValue]:
-        found = results_of(value) + _results_with_unit_axis(value)
+
+def _stores_of(value: SSAValue) -> Iterator[tuple[tile.StoreViewOp, int]]:
+    """Stores of what elementwise operations make of a tile, also through loops and branches, and how many neighbors there are
+    made of each element: joins and broadcasts along a new last dimension lead to more."""
+
+    def following(item: tuple[SSAValue, int]) -> list[tuple[SSAValue, int]]:
+        value, copies = item
+        found = [(v, copies) for v in results_of(value) + _results_with_unit_axis(value)]
         for use in value.uses:
             user, above = use.operation, use.operation.parent_op()
             if isinstance(user, scf.ForOp):
-                found.append(user.body.block.args[use.index - 2])
+                found.append((user.body.block.args[use.index - 2], copies))
             elif isinstance(user, scf.YieldOp) and isinstance(above, scf.ForOp | scf.IfOp):
-                found.append(above.results[use.index])
-        return found
+                found.append((above.results[use.index], copies))
+            elif isinstance(user, tile.JoinOp):
+                found.append((user.result, 2 * copies))
+            elif isinstance(user, tile.ReshapeOp) and copies > 1:
+                found.append((user.result, copies))
+            elif isinstance(user, tile.BroadcastOp) and _extends_rows(user):
+                found.append((user.result, copies * tile.shape_of(user.result)[-1]))
+        return [each for each in found if each[1] <= WIDEST]
 
-    for made in closure([value], following):
+    for made, copies in closure([(value, 1)], following):
         for use in made.uses:
             if isinstance(use.operation, tile.StoreViewOp) and use.operation.value is made:
-                yield use.operation
+                yield use.operation, copies
+
+
+def _extends_rows(op: tile.BroadcastOp) -> bool:
+    """Whether only the last dimension, of extent 1, is broadcast."""
+    source, result = tile.shape_of(op.source), tile.shape_of(op.result)
+    return len(source) > 1 and source[:-1] == result[:-1] and source[-1] == 1
 
 
 def _contiguous(op: View) -> int | None:
