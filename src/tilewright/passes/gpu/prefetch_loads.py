@@ -11,7 +11,8 @@ loads them for the next iteration while the current one computes, into loop-carr
                                        x = load i + 1, if there is one
 
 Loads of few registers are issued at the start of the preceding iteration, the others after the last use of the
-value that they replace.
+value that they replace. Where an iteration of a loop with dots takes less time than a load, loads of few registers are
+issued several iterations ahead: the pass moves them again.
 
 Under a limit on registers (`maxnreg`) a vector that several threads have copies of is loaded with one element per lane, and
 converted to its layout by shuffles where it is used.
@@ -79,6 +80,8 @@ _LARGEST_OPERAND = 1 << 10
 """Elements of a tile that is computed again for an address."""
 _WORD_BYTES, _MOST_SHUFFLES = 4, 16
 """Conversions that take more shuffles go through shared memory, between barriers."""
+_FARTHEST = 2
+"""Iterations that loads are ahead at most in loops with dots, as copies with three stages."""
 _MAX_OPS = 320
 """Operations of the iterations whose loads are issued together: a limit of compile time."""
 
@@ -117,7 +120,10 @@ class PrefetchLoads(Pass):
             found = [copy[load] for copy in copies for load in loads]
             loads = [op for op in found if isinstance(op, _Load)]
         if loads:
-            _Prefetcher(loop, loads).run()
+            few = serial and sum(registers(op.result) for op in loads) <= _FEW
+            distance = _distance(loop, warps) if few else 1
+            for _ in range(distance):
+                loop, loads = _Prefetcher(loop, loads).run()
 
 
 def _waits_for_loads(loop: scf.ForOp) -> bool:
@@ -215,6 +221,14 @@ def _iterations(loop: scf.ForOp, loads: list[_Load], warps: int, most: int) -> i
     return count
 
 
+def _distance(loop: scf.ForOp, warps: int) -> int:
+    """Iterations between a load and its use that take as long as a load, up to as many as copies are ahead."""
+    if not _has_dots(loop) or _has_loops(loop):
+        return 1
+    needed = -(-LOAD_CYCLES // iteration_cycles(list(loop.body.walk()), warps))
+    return max(1, min(needed, _FARTHEST))
+
+
 def _has_loops(loop: scf.ForOp) -> bool:
     return any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk())
 
@@ -256,12 +270,13 @@ class _Prefetcher:
     def __init__(self, loop: scf.ForOp, loads: list[_Load]) -> None:
         self.loop, self.loads = loop, loads
 
-    def run(self) -> None:
+    def run(self) -> tuple[scf.ForOp, list[_Load]]:
+        """Move the loads an iteration ahead; the new loop and the loads in it."""
         loop, loads = self.loop, self.loads
         values = [v for load in loads for v in load.operands if v not in _results(loads)]
         sliced = slice_of(loop, values)
         if sliced is None:
-            return
+            return loop, []
         ops, carried = sliced
         self.ops = [op for op in loop.body.block.ops if op in {*ops, *loads}]
         first: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: loop.lb}
@@ -273,14 +288,14 @@ class _Prefetcher:
         self.loop, body = new, new.body.block
         added = list(body.args[-len(inits) :])
         state: dict[SSAValue, SSAValue] = dict(zip(carried, added, strict=False))
-        self._next_iteration(carried, state, added[len(carried) :])
+        return new, self._next_iteration(carried, state, added[len(carried) :])
 
     def _next_iteration(
         self,
         carried: list[BlockArgument],
         state: dict[SSAValue, SSAValue],
         now: list[BlockArgument],
-    ) -> None:
+    ) -> list[_Load]:
         """Load for the next iteration, and use the values that the previous one loaded for this one."""
         body, end = self.loop.body.block, end_of(self.loop.body.block)
         first = start_of(body)
@@ -296,15 +311,16 @@ class _Prefetcher:
             replace_op(load, [value])
             if registers(value) > _FEW:
                 _sink(copy, value, end)
+        return copies
 
     def _load(
         self, state: dict[SSAValue, SSAValue], before: Operation
-    ) -> tuple[dict[SSAValue, SSAValue], list[Operation]]:
+    ) -> tuple[dict[SSAValue, SSAValue], list[_Load]]:
         """Emit the loads of the iteration given by `state` (counter and carried values), predicated on the trip
         count; returns the mapped values and the loads."""
         counter = state[self.loop.body.block.args[0]]
         active = compare("slt", counter, self.loop.ub, before)
-        mapping, copies = dict(state), dict[Operation, Operation]()
+        mapping, copies = dict(state), dict[Operation, _Load]()
         for op in self.ops:
             if isinstance(op, _Load):
                 copies[op] = clone_load(op, mapping, active, Emitter(before))
