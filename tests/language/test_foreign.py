@@ -150,3 +150,29 @@ def test_other_machines_say_that_they_cannot(monkeypatch):
         monkeypatch.setenv("TILEWRIGHT_INTERPRET", mode)
         with pytest.raises(InterpreterError, match="PTX, which only NVIDIA GPUs run"):
             ptx[(1,)](np.ones(16, np.float32), N=16, TEXT="", LETTERS="=f,f", PACK=1)
+
+
+@tw.jit
+def immediate(x_ptr, n, N: tl.constexpr, TABLE: tl.constexpr, RUN_TIME: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    table = n if RUN_TIME else TABLE
+    made = tl.inline_asm_elementwise(
+        "lop3.b32 $0, $1, $2, $4, $3;", "=r,r,n,n,r", [x, 0x0F0F, table, 7],
+        dtype=tl.int32, is_pure=True, pack=1,
+    )  # fmt: skip
+    tl.store(x_ptr + at, made)
+
+
+def test_immediate_operands_of_ptx():
+    """They stand in the text, and the registers after them are counted anew."""
+    types = {"x_ptr": "*i32", "n": "i32"}
+    kernel = immediate.compile(types, {"N": 64, "TABLE": 0xEA, "RUN_TIME": False}, target="sm_80")
+    found = [line for line in kernel.asm["ptx"].splitlines() if "lop3.b32" in line]
+    assert found and all("3855," in line and line.rstrip().endswith("234;") for line in found)
+
+
+def test_immediate_operands_are_known_when_a_kernel_is_compiled():
+    types = {"x_ptr": "*i32", "n": "i32"}
+    with pytest.raises(CompilationError, match="'n' takes an integer that is known when"):
+        immediate.compile(types, {"N": 64, "TABLE": 0, "RUN_TIME": True}, target="sm_80")

@@ -16,6 +16,10 @@ from tilewright.semantics.values import TensorValue, describe
 #: bits of the PTX register that a constraint letter asks for (LLVM language reference, NVPTX)
 REGISTER_BITS = {"b": 1, "h": 16, "r": 32, "l": 64, "f": 32, "d": 64}
 
+_IMMEDIATES = frozenset(("n", "i"))
+"""Constraints of integers that are part of the text."""
+_OPERAND = re.compile(r"\$(\$|(\d+)|\{(\d+)\}|\{[^}]*\}?|.?)", re.DOTALL)
+
 
 def registers(kind: t.dtype, pack: int) -> tuple[int, int]:
     """`(registers, elements in each)` that `pack` elements take: small ones share 32 bits."""
@@ -50,7 +54,8 @@ class Foreign(Scaled):
             if not isinstance(kind, t.dtype):
                 raise KernelTypeError(f"{what}: {describe(kind)} is not a dtype")
         values = [self.to_tensor(v) for v in unwrap_constexpr(args)]
-        values = self.broadcast_all(values, what) if values else []
+        kept, text, letters = _with_immediates(text, letters, unwrap_constexpr(args), values, size)
+        values = self.broadcast_all(kept, what) if kept else []
         _check_operands(text, _check_constraints(letters, results, [v.dtype for v in values], size))
         shape = values[0].shape if values else ()
         types = tuple(kind.with_shape(shape) for kind in results)
@@ -115,6 +120,41 @@ def _same_types(key: Any, given: Sequence[t.dtype]) -> bool:
     return tuple(unwrap_constexpr(k) for k in kinds) == tuple(given)
 
 
+def _with_immediates(
+    text: str, letters: str, given: Sequence[Any], values: Sequence[TensorValue], pack: int
+) -> tuple[list[TensorValue], str, str]:
+    """The arguments in registers, and the text and constraints for these: integers whose constraint is "n" or "i" are put into
+    the text. Raises KernelTypeError for those that are known at run time only."""
+    parts = [part.strip() for part in letters.split(",")]
+    if not _IMMEDIATES.intersection(parts):
+        return list(values), text, letters
+    place = next((i for i, part in enumerate(parts) if not part.startswith("=")), len(parts))
+    literals: dict[int, int] = {}
+    kept: list[TensorValue] = []
+    for argument, value in zip(given, values, strict=True):
+        count, _ = registers(value.dtype, pack)
+        number = unwrap_constexpr(argument)
+        if not _IMMEDIATES.intersection(parts[place : place + count]):
+            kept.append(value)
+        elif isinstance(number, int):
+            literals.update(dict.fromkeys(range(place, place + count), int(number)))
+        else:
+            raise KernelTypeError(
+                f"tl.inline_asm_elementwise: the constraint '{parts[place]}' takes an integer that is known when the "
+                f"kernel is compiled, got {describe(argument)}",
+                help="pass a number or a tl.constexpr, or take the constraint r",
+            )
+        place += count
+    numbers = [i for i in range(len(parts)) if i not in literals]
+    names = {i: f"${n}" for n, i in enumerate(numbers)} | {i: str(v) for i, v in literals.items()}
+
+    def renamed(found: re.Match[str]) -> str:
+        number = found[2] or found[3]
+        return names.get(int(number), found[0]) if number else found[0]
+
+    return kept, _OPERAND.sub(renamed, text), ",".join(parts[i] for i in numbers)
+
+
 def _check_constraints(
     text: str, results: Sequence[t.dtype], arguments: Sequence[t.dtype], pack: int
 ) -> int:
@@ -139,7 +179,7 @@ def _check_constraints(
             if room is None:
                 raise KernelTypeError(
                     f"{what}: the constraint '{letter}' is not one of PTX",
-                    help="h, r, l are 16, 32 and 64 bits, f and d floats, = before a result's",
+                    help="h, r, l are 16, 32 and 64 bits, f and d floats, n an integer, = before a result's",
                 )
             exact = letter in ("f", "d")
             if bits > room or (exact and bits != room):
@@ -152,9 +192,7 @@ def _check_constraints(
 
 def _check_operands(text: str, count: int) -> None:
     """Raise KernelTypeError for a `$` that LLVM would end the process for."""
-    for written, plain, braced in re.findall(
-        r"\$(\$|(\d+)|\{(\d+)\}|\{[^}]*\}?|.?)", text, re.DOTALL
-    ):
+    for written, plain, braced in _OPERAND.findall(text):
         number = plain or braced
         if written != "$" and (not number or int(number) >= count):
             raise KernelTypeError(
