@@ -257,10 +257,32 @@ def lower_commit(gen: KernelCodegen, op: gpu.AsyncCommitGroupOp) -> None:
     gen.emit_convergent_asm("cp.async.commit_group;")
 
 
+_BY_THREADS = (
+    gpu.BarrierOp, gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.AsyncCopyOp, gpu.AsyncCommitGroupOp, gpu.AsyncWaitOp,
+    gpu.WgmmaWaitOp, tile.LoadOp, tile.LoadViewOp,
+)  # fmt: skip
+"""Operations that read no shared memory asynchronously."""
+
+
 def lower_wait(gen: KernelCodegen, op: gpu.AsyncWaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
     gen.emit_convergent_asm(text)
-    proxy_fence(gen)
+    if not _is_fenced_later(op):
+        proxy_fence(gen)
+
+
+def _is_fenced_later(op: gpu.AsyncWaitOp) -> bool:
+    """Whether stores of the same block have a fence, and a barrier behind it, before anything else reads shared memory
+    asynchronously."""
+    current, stored = op.next_op, False
+    while current is not None and not current.regions:
+        if isinstance(current, gpu.BarrierOp) and stored:
+            return True
+        stored |= isinstance(current, gpu.LocalStoreOp)
+        if not (is_pure(current) or isinstance(current, _BY_THREADS)):
+            return False
+        current = current.next_op
+    return False
 
 
 _SHARED = 3
