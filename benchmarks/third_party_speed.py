@@ -140,7 +140,9 @@ def facts_of(args, gpus):
 
 def main():
     args = options()
-    sys.path[:0] = [str(HERE), str(HERE.parent / "src"), *map(os.path.abspath, args.site)]
+    given = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    found = [str(HERE), *given, str(HERE.parent / "src"), *map(os.path.abspath, args.site)]
+    sys.path[:0] = found
     chosen = selected(args)
     if args.list:
         print("\n".join(chosen))
