@@ -172,7 +172,7 @@ class _Planner:
             parent = block.parent_op()
             if groups:
                 found[block] = plan, groups
-            elif isinstance(parent, scf.ForOp):
+            elif isinstance(parent, scf.ForOp) and parent.results:  # others are there for effects
                 self.loops.add(parent)
         while True:
             planned = {block: plan for block, (plan, _) in found.items()}
@@ -227,7 +227,7 @@ class _Planner:
         if not fits:
             plan = Plan(block, self.place, (self._limit, *chunks), loops)
             groups = plan.groups()
-        if groups or not self._is_much(ops):
+        if groups or not self._is_much(ops, block):
             return plan, groups
         plan = Plan(block, self.place, (chunks[0], *chunks), loops)
         groups = plan.groups()
@@ -259,9 +259,10 @@ class _Planner:
             wide = min(share, self.options.strip_elements_per_thread)
         return share * self.threads, wide * self.threads
 
-    def _is_much(self, ops: Sequence[Operation]) -> bool:
-        """Whether operations exceed `max_instructions` or `max_pressure`."""
-        if instructions(ops, self.threads) > self.options.max_instructions:
+    def _is_much(self, ops: Sequence[Operation], block: Block) -> bool:
+        """Whether operations exceed `max_instructions`, twice if `partition-loops` may write them twice, or `max_pressure`."""
+        copies = 2 if isinstance(block.parent_op(), scf.ForOp) else 1
+        if copies * instructions(ops, self.threads) > self.options.max_instructions:
             return True
         return peak_live_registers(ops, self.threads) > self.options.max_pressure * self.registers
 

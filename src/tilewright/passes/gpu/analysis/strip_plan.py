@@ -265,13 +265,17 @@ class Plan:
         )
 
     def _is_free(self, value: SSAValue) -> bool:
-        """Whether a value depends only on counters and scalars, none of them reduced here."""
+        """Whether a tile depends only on counters and scalars, none of them the result of a reduction here: such a scalar is
+        computed where its loop ends, which may be below the tile."""
 
         def inside(value: SSAValue) -> bool:
             return isinstance(value.owner, Operation) and value.owner.parent is self.block
 
-        values = closure([value], lambda v: sources(v) if inside(v) else ())
-        owners = [v.owner for v in values if inside(v)]
+        def stays(value: SSAValue) -> bool:
+            return not tile.is_tile(value) and not isinstance(value.owner, tile.ReduceOp)
+
+        values = closure([value], lambda v: sources(v) if inside(v) and not stays(v) else ())
+        owners = [v.owner for v in values if inside(v) and not stays(v)]
         return all(is_pure(op) and not op.regions for op in owners if isinstance(op, Operation))
 
     def in_loops(self, op: Operation) -> bool:
