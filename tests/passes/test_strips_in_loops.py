@@ -177,8 +177,33 @@ def columns_of_loops(x, out, n, times, B: tl.constexpr):
     tl.store(out + n + c, tl.sum(wide, 0), mask=c < n)
 
 
+def stores_beside(x, out, n, times, B: tl.constexpr):
+    """A loop that stays whole, since it scans, has effects: loops before it are interchanged all the same."""
+    at = tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for i in range(times):
+        total += tl.load(x + i * n + at, mask=at < n, other=0.0)
+    mean = tl.sum(total) / n
+    for i in range(times):
+        v = tl.load(x + i * n + at, mask=at < n, other=0.0)
+        tl.store(out + at, tl.cumsum(v - mean), mask=at < n)
+
+
+def sum_beside(x, out, n, times, B: tl.constexpr):
+    """The loop that stays whole needs a tile of the sum itself."""
+    at = tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for i in range(times):
+        total += tl.load(x + i * n + at, mask=at < n, other=0.0)
+    whole = tl.sum(total)
+    for i in range(times):
+        v = tl.load(x + i * n + at, mask=at < n, other=0.0)
+        tl.store(out + at, tl.cumsum(v - whole), mask=at < n)
+
+
 CARRIED = {
-    loops_in_loops: 3, scalars_beside: 1, not_used_after: 2, depends_on_all: 1, columns_of_loops: 3,
+    loops_in_loops: 3, scalars_beside: 1, not_used_after: 2, depends_on_all: 1, columns_of_loops: 3, stores_beside: 4,
+    sum_beside: 2,
 }  # fmt: skip
 
 
