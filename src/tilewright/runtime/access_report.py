@@ -176,7 +176,7 @@ def _stages(buffer: Any) -> int:
 
 
 def _bytes(op: Any) -> int:
-    return vector_of(op) * tile.element_bytes(tile.element_of(tile_of(op)))
+    return vector_of(op) * tile.element_bytes(tile_of(op))
 
 
 def _global_form(op: Any, name: str) -> str:
@@ -190,7 +190,7 @@ def _global_form(op: Any, name: str) -> str:
 def _pointer_form(op: Any) -> str:
     if not tile.shape_of(op.pointer):
         return "scalar"
-    size = tile.element_bytes(tile.element_of(op.results[0] if op.results else op.value))
+    size = tile.element_bytes(op.results[0] if op.results else op.value)
     return f"{'gather' if op.results else 'scatter'} of elements of {size} bytes"
 
 

@@ -97,7 +97,7 @@ def rows_of_dots_in_sequence(module: Any) -> int:
 
     dots = _dots(module)
     blocks = [op.parent for op in dots if isinstance(op.parent_op(), scf.ForOp)]
-    sizes = {tile.element_bytes(tile.element_of(v)) for op in dots for v in (op.lhs, op.rhs)}
+    sizes = {tile.element_bytes(v) for op in dots for v in (op.lhs, op.rhs)}
     if len(blocks) == len(set(blocks)) or sizes != {_HALF_BYTES}:
         return 0
     return min(tile.shape_of(op.result)[-2] for op in dots)
@@ -150,7 +150,7 @@ def _words(value: Any) -> int:
 
     if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
         return 0
-    return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
+    return prod(tile.shape_of(value)) * tile.element_bytes(value) // 4
 
 
 def has_narrow_dots(module: Any) -> bool:

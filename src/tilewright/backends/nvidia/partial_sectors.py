@@ -66,6 +66,6 @@ def _is_partial(op: Operation, known: Facts) -> bool:
     value = op.result if isinstance(op, tile.LoadViewOp) else op.value
     if tile.view_kinds(op) != ("strided",):
         return False
-    size = tile.element_bytes(tile.element_of(value))
+    size = tile.element_bytes(value)
     one_per_sector = known.divisor(op.strides[0]) * size >= _SECTOR_BYTES
     return one_per_sector and known.divisor(op.base) < _SECTOR_BYTES

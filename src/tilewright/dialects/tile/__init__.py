@@ -20,8 +20,10 @@ from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanO
 from tilewright.dialects.tile.base import (
     WRAPS,
     PtrType,
+    bytes_of,
     element_bytes,
     element_of,
+    elements_of,
     elementwise_trait,
     ints,
     is_tile,

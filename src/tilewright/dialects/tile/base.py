@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -92,6 +93,16 @@ def element_bytes(element: SSAValue | Attribute) -> int:
     if isinstance(element, FixedBitwidthType):
         return max(1, element.bitwidth // 8)
     raise TypeError(f"no memory size: {element}")
+
+
+def elements_of(value: SSAValue | Attribute) -> int:
+    """The number of elements of a tile; 1 for a scalar."""
+    return prod(shape_of(value))
+
+
+def bytes_of(value: SSAValue | Attribute) -> int:
+    """Bytes that a tile or scalar takes in memory."""
+    return elements_of(value) * element_bytes(value)
 
 
 def scalar_of(value: SSAValue | Attribute) -> Attribute:

@@ -143,11 +143,6 @@ def rebuild(op: _Op, operands: Sequence[SSAValue], types: Sequence[Attribute]) -
     return new
 
 
-def position_of(value: SSAValue, values: Sequence[SSAValue]) -> int:
-    """Index of `value` among `values`, by identity."""
-    return next(i for i, other in enumerate(values) if other is value)
-
-
 def erase(op: Operation) -> None:
     """Take an operation without users out of its block."""
     op.detach()

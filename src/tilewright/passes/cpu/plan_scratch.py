@@ -26,10 +26,10 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.types import position_of
 from tilewright.passes.analysis.edit import (
     end_of,
     insert_before,
-    position_of,
     rebuild,
     start_of,
     without,
@@ -167,7 +167,7 @@ class _Planner:
                 if tile.is_tile(operand):
                     copy.operands[i] = self._read(operand, body, before)
             body.insert_op_before(copy, before)
-            return copy.results[position_of(value, maker.results)]
+            return copy.results[position_of(value)]
         read = cpu.ReadOp.create(operands=[self._buffer_of(value)], result_types=[value.type])
         read.result.name_hint = value.name_hint
         body.insert_op_before(read, before)

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.types import position_of
 from tilewright.ir.walk import closure, operations_between
 from tilewright.passes.analysis.aliasing import has_distinct_lanes
 from tilewright.passes.analysis.edit import (
@@ -36,7 +37,6 @@ from tilewright.passes.analysis.edit import (
     end_of,
     erase,
     insert_before,
-    position_of,
     rebuild,
     start_of,
 )
@@ -80,7 +80,7 @@ def _park(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> None:
     if any(isinstance(op, WRITES) for op in first.body.block.walk()) or _races(first, store):
         return
     for result in first.results:
-        made = end_of(first.body.block).operands[position_of(result, first.results)]
+        made = end_of(first.body.block).operands[position_of(result)]
         if isinstance(made.owner, tile.ReduceOp):
             continue
         if result.type == store.value.type and _flows_to_own_lanes(result, store):
@@ -155,7 +155,7 @@ def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
 def _rewrite(
     first: cpu.FusionGroupOp, second: cpu.FusionGroupOp, result: SSAValue, store: tile.StoreViewOp
 ) -> None:
-    index = position_of(result, first.results)
+    index = position_of(result)
     end = end_of(first.body.block)
     parked = store.clone()
     position = list(parked.operands).index(store.value)

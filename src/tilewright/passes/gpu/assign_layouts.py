@@ -39,8 +39,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import innermost_loop
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.edit import end_of, insert_before, with_operands
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import WIDEST, accesses_as_well, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
@@ -296,13 +297,8 @@ class _Assigner:
                 value = self.want(value, anchor, user)
             else:
                 return self._clone(op, value, [self._scattered(op)], layout, user)
-        convert = gpu.ConvertLayoutOp.create(
-            operands=[value],
-            result_types=[gpu.laid_out(tile.element_of(value), layout)],
-            location=user.location,
-        )
-        insert_before(convert, user)
-        return convert.result
+        kind = gpu.laid_out(tile.element_of(value), layout)
+        return Emitter(user).make(gpu.ConvertLayoutOp, [value], kind)
 
     def _recomputes(self, value: SSAValue, layout: Layout) -> bool:
         """Whether a small tile of a loop is made again of what is converted once, in front of the loop."""
@@ -327,7 +323,7 @@ class _Assigner:
         if isinstance(op, tile.LoadViewOp):
             if layout.rank != 1 or any(tile.is_tile(v) for v in op.operands):
                 return False
-            size = tile.element_bytes(tile.element_of(value))
+            size = tile.element_bytes(value)
             most = 1 if contiguous_dim(op) is None else max(1, 16 // size)
             run = layout.num_consecutive(0, most)
             return layout.registers_per_thread <= _FEW_LOADS * run
@@ -361,13 +357,7 @@ class _Assigner:
             self.want(v, wanted, user) if tile.is_tile(v) else v
             for v, wanted in zip(op.operands, layouts, strict=True)
         ]
-        copy = type(op).create(
-            operands=operands,
-            result_types=[gpu.laid_out(tile.element_of(value), layout)],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-            location=op.location,
-        )
+        copy = with_operands(op, operands, [gpu.laid_out(tile.element_of(value), layout)])
         insert_before(copy, user)
         copy.results[0].name_hint = value.name_hint
         return copy.results[0]
@@ -375,7 +365,7 @@ class _Assigner:
 
 def _is_small(value: SSAValue, layout: Layout) -> bool:
     """Whether a thread holds no more of a tile than it can keep during a loop."""
-    words = max(1, tile.element_bytes(tile.element_of(value)) // 4)
+    words = max(1, tile.element_bytes(value) // 4)
     return layout.registers_per_thread * words <= _KEPT_REGISTERS
 
 
@@ -432,5 +422,5 @@ def _as_good(op: tile.StoreViewOp | tile.StoreOp, anchor: Layout, best: Layout) 
     runs = [best.num_consecutive(d, WIDEST) for d in range(best.rank)]
     dim = max(reversed(range(best.rank)), key=lambda d: runs[d])
     run = anchor.num_consecutive(dim, WIDEST)
-    whole = runs[dim] * tile.element_bytes(tile.element_of(op.value)) >= WIDEST
+    whole = runs[dim] * tile.element_bytes(op.value) >= WIDEST
     return run == runs[dim] or (whole and run > runs[dim])

@@ -42,6 +42,7 @@ from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
+from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
@@ -92,8 +93,8 @@ class BatchLoads(Pass):
         more = 2 if small and not early.stores else 1
         most = more * self.iterations
         allowed *= more * (self.known_length_factor if more > 1 and trips is not None else 1)
-        words = sum(_words(load.results[0]) for load in early.loads)
-        carried = sum(_words(arg) for arg in loop.body.block.args[1:])
+        words = sum(registers_of(load.results[0]) for load in early.loads)
+        carried = sum(registers_of(arg) for arg in loop.body.block.args[1:])
         left = min(allowed, (more if trips is not None else 1) * allowed - carried)
         size = sum(1 for _ in loop.body.walk())
         count = 1
@@ -123,11 +124,14 @@ def is_simple(loop: scf.ForOp) -> bool:
     )
 
 
-def _words(value: SSAValue) -> int:
-    """Registers of 4 bytes that a thread holds of a value."""
-    size = tile.element_bytes(tile.element_of(value))
-    layout = gpu.layout_of(value)
-    return -(-size * (layout.registers_per_thread if layout is not None else 1) // 4)
+def is_clear_of(access: Operation, store: Operation, loop: scf.ForOp) -> bool:
+    """Whether `access` of a later iteration touches nothing that `store` writes in this one."""
+    roots = base_argument(pointer_of(access)), base_argument(pointer_of(store))
+    if None in roots:
+        return False
+    if roots[0] is roots[1]:
+        return are_disjoint(store, access, loop)
+    return are_disjoint(access, access, loop) or are_disjoint(store, store, loop)
 
 
 # ---- which loads -------------------------------------------------------------------------------------
@@ -157,16 +161,7 @@ class _Early:
     def _may_move(self, op: Operation) -> bool:
         if not isinstance(op, _LOADS) or (isinstance(op, tile.LoadOp) and is_volatile(op)):
             return False
-        return all(self._passes(op, store) for store in self.stores)
-
-    def _passes(self, load: Operation, store: Operation) -> bool:
-        """Whether `load` of a later iteration reads nothing that `store` writes in this one."""
-        roots = base_argument(pointer_of(load)), base_argument(pointer_of(store))
-        if None in roots:
-            return False
-        if roots[0] is roots[1]:
-            return are_disjoint(store, load, self.loop)
-        return are_disjoint(load, load, self.loop) or are_disjoint(store, store, self.loop)
+        return all(is_clear_of(op, store, self.loop) for store in self.stores)
 
     def _slice(self, load: Operation) -> set[Operation] | None:
         """The backward slice of `load`'s operands across the previous iteration; None if it contains an operation

@@ -21,7 +21,6 @@ scans, dots). Requires `strip-mine-tiles`, which marks the loads and has proven 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
@@ -60,18 +59,12 @@ class CacheInShared(Pass):
                 if KEPT in op.attributes:
                     found = _Marked.of(op)
                     marked.setdefault(found.load, []).append(found)
-            kept = sum(_bytes(loads[0]) for loads in marked.values())
+            kept = sum(loads[0].bytes for loads in marked.values())
             room = target.shared_bytes
             others = any(isinstance(op, _OTHERS) or tile.moves_lanes(op) for op in function.walk())
             if kept + max_scratch_bytes(function) <= room and not others:
                 for loads in marked.values():
                     _keep(loads, function)
-
-
-def _bytes(load: _Marked) -> int:
-    """Bytes of all chunks of a load."""
-    value = load.op.results[0]
-    return load.count * prod(tile.shape_of(value)) * tile.element_bytes(value)
 
 
 @dataclass(frozen=True)
@@ -103,6 +96,11 @@ class _Marked:
             return frozenset()
         trips = constant_int(loop.ub) or 0
         return frozenset(self.first + self.step * i for i in range(trips))
+
+    @property
+    def bytes(self) -> int:
+        """Of all chunks that are to be kept."""
+        return self.count * tile.bytes_of(self.op.results[0])
 
     @property
     def around(self) -> Block:

@@ -121,7 +121,7 @@ class _Combiner:
         if len(at) < len(fields):  # the same field twice
             return
         for offset in sorted(at):
-            count = self.max_bytes // tile.element_bytes(tile.element_of(accessed(fields[0].op)))
+            count = self.max_bytes // tile.element_bytes(accessed(fields[0].op))
             while count > 1 and offset in at:
                 ops = [at[o] for o in range(offset, offset + count) if o in at]
                 first = min(ops, key=lambda op: position[op])
@@ -134,7 +134,7 @@ class _Combiner:
 
     def _is_aligned(self, op: _View, count: int) -> bool:
         """Whether all records' vectors of `count` fields from that of `op` on are aligned, and none overlaps others."""
-        size = tile.element_bytes(tile.element_of(accessed(op)))
+        size = tile.element_bytes(accessed(op))
         strides = [self.facts.divisor(stride) % count == 0 for stride in op.strides]
         return all(strides) and self.facts.divisor(op.base) % (count * size) == 0
 

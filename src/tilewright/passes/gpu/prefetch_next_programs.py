@@ -54,7 +54,6 @@ Loads of prefetched rows do not allocate lines in L1, unless they are repeated o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 from xdsl.dialects import arith
@@ -110,8 +109,10 @@ class PrefetchNextPrograms(Pass):
                 continue
             ctas_per_sm = planned.value.data
             resident = max(1, target.cores * ctas_per_sm // num_ctas_of(function))
-            rows = [row for row in _rows(function) if _bytes(row.load.result) >= self.min_bytes]
-            moved = sum(_bytes(row.load.result) for row in rows) + _stored_bytes(function)
+            rows = [
+                row for row in _rows(function) if tile.bytes_of(row.load.result) >= self.min_bytes
+            ]
+            moved = sum(tile.bytes_of(row.load.result) for row in rows) + _stored_bytes(function)
             fits = resident * moved <= self.l2_share * target.l2_bytes
             if rows and fits and (ctas_per_sm > 1 or len(rows) == 1):
                 _prefetch(rows, self.programs_ahead or resident)
@@ -151,13 +152,11 @@ def _is_program_id(op: Operation) -> bool:
     return isinstance(op, tile.ProgramIdOp) and op.axis.value.data == _AXIS
 
 
-def _bytes(value: SSAValue) -> int:
-    return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value))
-
-
 def _stored_bytes(function: FuncOp) -> int:
     """What a program stores, apart from single elements."""
-    return sum(_bytes(op.value) for op in function.walk() if isinstance(op, tile.StoreViewOp))
+    return sum(
+        tile.bytes_of(op.value) for op in function.walk() if isinstance(op, tile.StoreViewOp)
+    )
 
 
 def _prefetch(rows: list[_Row], ahead: int) -> None:

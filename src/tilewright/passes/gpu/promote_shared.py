@@ -84,7 +84,6 @@ from tilewright.passes.gpu.analysis.shared_allocation import (
     allocated,
     release_at_barriers,
     release_between_loops,
-    tile_bytes,
 )
 from tilewright.passes.gpu.analysis.staging import (
     COPY,
@@ -255,10 +254,10 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
         others = [load for dot in dots if not reads_shared(dot) for load in staged_loads(dot)[0]]
         tiles |= {load.result for load in others if len(tile.shape_of(load.result)) == 2}
     stages = 1 if alone else 2
-    if allocated(function) + stages * sum(map(tile_bytes, tiles)) > limit:
+    if allocated(function) + stages * sum(map(tile.bytes_of, tiles)) > limit:
         tiles = {load.result for loads, _ in groups for load in loads if is_converted_again(load)}
         groups = [([load for load in loads if load.result in tiles], at) for loads, at in groups]
-        if allocated(function) + sum(map(tile_bytes, tiles)) > limit:
+        if allocated(function) + sum(map(tile.bytes_of, tiles)) > limit:
             return []
     return [read for loads, first in groups for read in _stage_group(loads, first, op, function)]
 
@@ -316,7 +315,7 @@ def _copyable(
 def _turns(value: SSAValue, dim: int) -> bool:
     """Whether `gpu.local_transpose` takes a tile that is contiguous along `dim`."""
     shape = tile.shape_of(value)
-    return is_transposable(shape[1 - dim], shape[dim], tile.element_bytes(tile.element_of(value)))
+    return is_transposable(shape[1 - dim], shape[dim], tile.element_bytes(value))
 
 
 def _turned(
@@ -385,7 +384,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         source = before[-1].operands[0] if before else convert.source
         casts = [*behind, *before]
         load = _copyable(source, op, None, known)
-        size = tile_bytes(source)
+        size = tile.bytes_of(source)
         if load is None or size > room:
             continue
         room -= size

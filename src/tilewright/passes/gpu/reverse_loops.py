@@ -54,13 +54,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import end_of, start_of
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.accesses import pointer_of
-from tilewright.passes.gpu.batch_loads import is_simple
+from tilewright.passes.gpu.batch_loads import is_clear_of, is_simple
 from tilewright.passes.gpu.set_eviction_policies import axes_of_grid, blocks_of, repeated_loads
 from tilewright.targets import TargetInfo
 
@@ -111,7 +108,7 @@ def _is_reversible(loop: scf.ForOp) -> bool:
         return False
     accesses = [op for op in loop.body.walk() if isinstance(op, _ACCESSES)]
     free = all(
-        _is_free(store, other, loop)
+        is_clear_of(other, store, loop) and is_clear_of(store, other, loop)
         for store in accesses
         if isinstance(store, _STORES)
         for other in accesses
@@ -130,16 +127,6 @@ def _is_commutative(loop: scf.ForOp, number: int) -> bool:
         and users == [made]
         and len(list(made.results[0].uses)) == 1
     )
-
-
-def _is_free(store: Operation, other: Operation, loop: scf.ForOp) -> bool:
-    """Whether a store and an access of different iterations do not conflict."""
-    roots = base_argument(pointer_of(store)), base_argument(pointer_of(other))
-    if None in roots:
-        return False
-    if roots[0] is roots[1]:
-        return are_disjoint(store, other, loop) and are_disjoint(other, store, loop)
-    return are_disjoint(store, store, loop) or are_disjoint(other, other, loop)
 
 
 def _reverse(loop: scf.ForOp) -> None:

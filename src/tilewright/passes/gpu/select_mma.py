@@ -175,6 +175,6 @@ def _comes_in_pairs(value: SSAValue) -> bool:
         return [v for v in value.owner.operands if tile.is_tile(v)]
 
     return any(
-        isinstance(v.owner, tile.DotOp) or tile.element_bytes(tile.element_of(v)) == 2
+        isinstance(v.owner, tile.DotOp) or tile.element_bytes(v) == 2
         for v in closure([value], tiles)
     )

@@ -70,7 +70,7 @@ class SelectWgmmaRs(Pass):
 def _through(op: tile.DotOp) -> WgmmaInstruction | None:
     """The RS form of the instruction, if an operand would have to be transposed otherwise."""
     instruction = parse_wgmma(instruction_of(op))
-    size = tile.element_bytes(tile.element_of(op.lhs))
+    size = tile.element_bytes(op.lhs)
     dims = [_loaded_along(value, op) for value in (op.lhs, op.rhs)]
     if instruction.any_major or size != 4 or dims == [1, 0]:
         return None

@@ -160,7 +160,7 @@ class _Axes:
         lhs, rhs = self.of.get(op.lhs), self.of.get(op.rhs)
         if len(tile.shape_of(op.result)) != 2 or not is_wgmma(op) or op.max_num_imprecise_acc:
             return None
-        if any(tile.element_bytes(tile.element_of(v)) != _BYTES for v in (op.lhs, op.rhs)):
+        if any(tile.element_bytes(v) != _BYTES for v in (op.lhs, op.rhs)):
             return None
         if lhs is None and rhs == 1 and not defined_inside(op.lhs, self.loop):
             narrow = tile.shape_of(op.result)[1] <= self.widest

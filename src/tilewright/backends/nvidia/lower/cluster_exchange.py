@@ -122,7 +122,7 @@ class ClusterExchanges:
 
     def _plan(self, op: tile.ReduceOp) -> None:
         layout, axis = self._gen.layout(op.inputs[0]), op.axis.value.data
-        sizes = (tile.element_bytes(tile.element_of(v)) for v in op.inputs)
+        sizes = (tile.element_bytes(v) for v in op.inputs)
         words = tuple(-(-size // _WORD) for size in sizes)
         alignment = _WORD * min(_MAX_VECTOR, _padded(sum(words)))
         turns = 2 if _is_repeated(op) else 1

@@ -93,7 +93,7 @@ def batch_of(kind: Attribute, layout: BufferLayout) -> int:
 
 
 def layout_bytes(kind: Attribute, layout: BufferLayout) -> int:
-    return layout.size * batch_of(kind, layout) * element_bytes(tile.element_of(kind))
+    return layout.size * batch_of(kind, layout) * element_bytes(kind)
 
 
 def dot_layouts(

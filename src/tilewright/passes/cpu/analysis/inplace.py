@@ -6,7 +6,8 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.ir.types import position_of
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
 from tilewright.passes.cpu.analysis.hazards import crosses_lanes
@@ -138,7 +139,7 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
     if isinstance(maker, cpu.DotOp):
         return maker.acc is old and maker.lhs is not old and maker.rhs is not old
     if isinstance(maker, scf.IfOp):
-        index = position_of(new, maker.results)
+        index = position_of(new)
         for region in maker.regions:
             value = end_of(region.block).operands[index]
             written = _single_use(value) and updates_in_place(old, value, region.block, branch=True)

@@ -107,7 +107,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
 
 def _scan_limit(scans: list[tile.ScanOp], target: TargetInfo) -> int:
     """Lanes of a chunk along a scan: one register of the narrowest value. The more lanes, the more rounds it takes."""
-    bits = [8 * element_bytes(tile.element_of(v)) for op in scans for v in op.inputs]
+    bits = [8 * element_bytes(v) for op in scans for v in op.inputs]
     return max(1, target.vector_bits // max(min(bits), 32))
 
 

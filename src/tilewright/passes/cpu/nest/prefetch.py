@@ -16,7 +16,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.ir.types import position_of
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_bytes, layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
@@ -77,7 +78,7 @@ def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]
     contiguous = next((d for d in (1, 0) if constant_int(load.strides[d]) == 1), None)
     if contiguous is None or "indexed" in kinds:
         return None
-    size = element_bytes(tile.element_of(load.result))
+    size = element_bytes(load.result)
     emit = shift.emit
     pointer = shift.value(load.base)
     stride = shift.value(load.strides[1 - contiguous])
@@ -126,7 +127,7 @@ class _Shift:
         if isinstance(owner, Block):
             if owner is not self.body:
                 return value
-            position = position_of(value, owner.args)
+            position = position_of(value)
             if position == 0:
                 one = self.emit.constant(1, value.type)
                 return self.emit.binary(arith.AddiOp, value, one)

@@ -90,7 +90,7 @@ def _is_row(op: tile.LoadViewOp | tile.StoreViewOp, extents: tuple[int, ...]) ->
 
 def _bytes(op: tile.LoadViewOp | tile.StoreViewOp) -> int:
     accessed = op.result if isinstance(op, tile.LoadViewOp) else op.value
-    return prod(tile.shape_of(accessed)) * element_bytes(tile.element_of(accessed))
+    return prod(tile.shape_of(accessed)) * element_bytes(accessed)
 
 
 def _is_of_program(value: SSAValue) -> bool:

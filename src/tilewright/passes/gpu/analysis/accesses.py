@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.types import position_of
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import position_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.lane_groups import LaneGroups
@@ -119,7 +119,7 @@ def vector_width(op: View, known: Facts) -> VectorWidth:
     dim = contiguous_dim(op)
     if dim is None:
         return VectorWidth(1, no_contiguous_dim(op))
-    size = tile.element_bytes(tile.element_of(tile_of(op)))
+    size = tile.element_bytes(tile_of(op))
     shape = tile.shape_of(tile_of(op))
     align, missed = WIDEST, None
     for divisor, reason in _alignments(op, dim, shape, size, known):
@@ -239,7 +239,7 @@ def accesses_as_well(op: View, value: SSAValue, layout: Layout, best: Layout) ->
     dim = contiguous_dim(op)
     if dim is None:
         return not layout.replicated("lanes") or bool(best.replicated("lanes"))
-    size = tile.element_bytes(tile.element_of(value))
+    size = tile.element_bytes(value)
     run, row = _consecutive(layout, dim)
     best_run, best_row = _consecutive(best, dim)
     return run * size >= min(best_run * size, 4) and row * size >= min(best_row * size, 64)
@@ -362,4 +362,4 @@ class _Steps:
         loop = block.parent_op()
         if not isinstance(loop, scf.ForOp):
             return _UNRELATED
-        return self.of(loop.iter_args[position_of(value, block.args) - 1], dim)
+        return self.of(loop.iter_args[position_of(value) - 1], dim)

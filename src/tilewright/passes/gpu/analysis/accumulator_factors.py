@@ -15,8 +15,9 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import position_of
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 
 
@@ -91,7 +92,7 @@ def _bytes_converted(value: SSAValue) -> int:
                 return 0
             if isinstance(op, arith.TruncFOp | arith.ExtFOp | tile.TransOp):
                 pending += op.results
-    return tile.element_bytes(tile.element_of(value))
+    return tile.element_bytes(value)
 
 
 def _bytes_moved(
@@ -117,7 +118,7 @@ def is_accumulator(value: SSAValue, depth: int = 2) -> bool:
     if isinstance(owner, tile.DotOp):
         return True
     if isinstance(owner, scf.ForOp) and depth:
-        yielded = end_of(owner.body.block).operands[position_of(value, owner.results)]
+        yielded = end_of(owner.body.block).operands[position_of(value)]
         return is_accumulator(yielded, depth - 1)
     return False
 

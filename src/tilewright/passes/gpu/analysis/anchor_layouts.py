@@ -16,12 +16,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import position_of
 from tilewright.ir.walk import closure, innermost_loop
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer_product_layout, reduced_access_layout
 from tilewright.layouts.fragments import COLUMNS, ROWS, mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
@@ -234,7 +235,7 @@ class AnchorLayouts:
         best, anchor = self._gathers.accesses[op], self.of(op.value)
         if anchor is None or (anchor.replicated("lanes") and not best.replicated("lanes")):
             return best
-        size, last = tile.element_bytes(tile.element_of(op.value)), best.rank - 1
+        size, last = tile.element_bytes(op.value), best.rank - 1
         run = best.num_consecutive(last, WIDEST)
         too_long = run * size == WIDEST and anchor.num_consecutive(last, WIDEST) > run
         return best if too_long else anchor
@@ -273,7 +274,7 @@ class AnchorLayouts:
         for store in (use.operation for use in uses if loop.is_ancestor(use.operation)):
             if isinstance(store, tile.StoreViewOp) and (dim := contiguous_dim(store)) is not None:
                 access = min(run_length(store, self.known), share)
-                row = _ROW // tile.element_bytes(tile.element_of(store.value))
+                row = _ROW // tile.element_bytes(store.value)
                 return reduced_access_layout(shape, self.warps, axis, dim, (access, row, run))
         return blocked(shape, self.warps, run, (axis, 1 - axis))
 
@@ -332,7 +333,7 @@ class AnchorLayouts:
         ):  # what a loop yields decides what it carries: the initial value changes its layout once
             self._block(body)
             for init, arg, result in carried:
-                yielded = self.of(end_of(body).operands[position_of(result, op.results)])
+                yielded = self.of(end_of(body).operands[position_of(result)])
                 self._anchors[arg] = yielded or self.of(init)
         self._open_loops -= 1
         args = [arg for _, arg, _ in carried]
@@ -375,14 +376,12 @@ class AnchorLayouts:
         """As of `scf.for`: what the loop yields decides on what nothing prescribes a layout for before it."""
         before, after = op.before_region.block, op.after_region.block
         args = [arg for arg in before.args if tile.is_tile(arg)]
-        self._anchors.update(
-            (arg, self.of(op.arguments[position_of(arg, before.args)])) for arg in args
-        )
+        self._anchors.update((arg, self.of(op.arguments[position_of(arg)])) for arg in args)
         self._open_loops += 1
         for _ in range(2):
             self._while_regions(op)
             for arg in args:
-                yielded = self.of(end_of(after).operands[position_of(arg, before.args)])
+                yielded = self.of(end_of(after).operands[position_of(arg)])
                 self._anchors[arg] = self._anchors[arg] or yielded
         self._open_loops -= 1
         for arg in args:
@@ -406,7 +405,7 @@ def _loads_as_well(op: Operation | Block, layout: Layout, best: Layout | None) -
     """Whether a load takes no more transactions in a layout than in the best one, and lanes no longer runs."""
     if best is None or not isinstance(op, tile.LoadViewOp):
         return False
-    dim, size = contiguous_dim(op), tile.element_bytes(tile.element_of(op.result))
+    dim, size = contiguous_dim(op), tile.element_bytes(op.result)
     longest = dim is not None and layout.num_consecutive(dim, 2 * WIDEST) * size <= WIDEST
     return longest and accesses_as_well(op, op.result, layout, best)
 

@@ -8,8 +8,9 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import position_of
 from tilewright.ir.walk import closure, innermost_loop
-from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import (
@@ -74,7 +75,7 @@ class CommonRuns:
         """The common run of those of `loads` that are contiguous along `dim`."""
         matching = [load for load in loads if _contiguous(load) == dim]
         runs = {run_length(load, self.known) for load in matching}
-        size = max(tile.element_bytes(tile.element_of(o.result)) for o in matching)
+        size = max(tile.element_bytes(o.result) for o in matching)
         longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
         stored = (run for load in matching for run in _stored_runs(load, self.known))
         shortest = min([longest, *stored])
@@ -83,12 +84,12 @@ class CommonRuns:
 
 def _stored_runs(load: tile.LoadViewOp, known: Facts) -> Iterator[int]:
     """The runs of which stores take 16 bytes, as often as a load that their elements are computed from."""
-    loop, size = innermost_loop(load), tile.element_bytes(tile.element_of(load.result))
+    loop, size = innermost_loop(load), tile.element_bytes(load.result)
     for store, copies in _stores_of(load.result):
         often = loop is None or loop.is_ancestor(store)
         alike = _contiguous(store) == _contiguous(load)
         if often and (alike if copies == 1 else _are_rows(load) and _are_rows(store)):
-            run = WIDEST // tile.element_bytes(tile.element_of(store.value))
+            run = WIDEST // tile.element_bytes(store.value)
             if run_length(store, known) == run and copies <= run:
                 yield max(run // copies, _NARROWEST_LOAD // size)
 
@@ -147,9 +148,9 @@ def _carried(value: SSAValue) -> list[SSAValue]:
     places: list[tuple[scf.ForOp, int]] = []
     owner = value.owner
     if isinstance(owner, scf.ForOp):
-        places.append((owner, position_of(value, owner.results)))
+        places.append((owner, position_of(value)))
     elif isinstance(owner, Block) and isinstance(loop := owner.parent_op(), scf.ForOp):
-        places.append((loop, position_of(value, owner.args) - 1))
+        places.append((loop, position_of(value) - 1))
     for use in value.uses:
         user, above = use.operation, use.operation.parent_op()
         if isinstance(user, scf.ForOp):
@@ -175,7 +176,7 @@ def _with_unit_axis(value: SSAValue) -> list[SSAValue]:
     if isinstance(owner, tile.ExpandDimsOp):
         found.append(owner.source)
     elif isinstance(owner, tile.ReduceOp) and _drops_unit_axis(owner):
-        found.append(owner.inputs[position_of(value, owner.results)])
+        found.append(owner.inputs[position_of(value)])
     return found
 
 

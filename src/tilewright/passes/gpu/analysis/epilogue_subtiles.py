@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.emit import Emitter
 
 
 class Parts:
@@ -44,13 +45,7 @@ class Parts:
         if isinstance(op, Block) or not self._follows(value):
             return self._cut(value, number)
         operands = [self.of(v, number) for v in op.operands]
-        copy = type(op).create(
-            operands=operands,
-            result_types=[self._type(value)],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-            location=op.location,
-        )
+        copy = with_operands(op, operands, [self._type(value)])
         insert_before(copy, self.place)
         return copy.results[0]
 
@@ -86,13 +81,8 @@ class Parts:
         start = [
             number * self.extent if d == self.dim else 0 for d in range(len(tile.shape_of(value)))
         ]
-        part = gpu.ExtractSliceOp.create(
-            operands=[value],
-            properties={"start": DenseArrayBase.from_list(i64, start)},
-            result_types=[self._type(value)],
-        )
-        insert_before(part, self.place)
-        return part.result
+        begin = DenseArrayBase.from_list(i64, start)
+        return Emitter(self.place).make(gpu.ExtractSliceOp, [value], self._type(value), start=begin)
 
     def _type(self, value: SSAValue) -> Any:
         layout: Any = gpu.layout_of(value)

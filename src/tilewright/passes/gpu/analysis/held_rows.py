@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
@@ -147,4 +146,4 @@ def _words(value: SSAValue) -> int:
     """Return the 4-byte words of a tile; 0 for masks and scalars."""
     if not tile.is_tile(value) or tile.element_of(value) == i1:
         return 0
-    return -(-prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4)
+    return -(-tile.bytes_of(value) // 4)

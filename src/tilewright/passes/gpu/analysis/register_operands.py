@@ -19,6 +19,7 @@ from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import exchanges_in_quads, parse_wgmma, wgmma_a_layout
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.assign_layouts import source_layout
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
@@ -59,17 +60,12 @@ def register_operand(op: tile.DotOp) -> SSAValue:
     layout = wanted_layout(op)
     if layout is None or gpu.layout_of(op.lhs) == layout:
         return op.lhs
-    convert = gpu.ConvertLayoutOp.create(
-        operands=[op.lhs],
-        result_types=[gpu.laid_out(tile.element_of(op.lhs), layout)],
-        location=op.location,
-    )
-    insert_before(convert, op)
-    return convert.result
+    kind = gpu.laid_out(tile.element_of(op.lhs), layout)
+    return Emitter(op).make(gpu.ConvertLayoutOp, [op.lhs], kind)
 
 
 def _is_byte(value: SSAValue) -> bool:
-    return tile.element_bytes(tile.element_of(value)) == 1
+    return tile.element_bytes(value) == 1
 
 
 def _changes(value: SSAValue, block: Block) -> bool:
@@ -125,14 +121,9 @@ def read_in_each_layout(read: gpu.LocalLoadOp) -> None:
         return
     for convert in converts:
         if isinstance(convert, gpu.ConvertLayoutOp) and convert.parent is read.parent:
-            again = gpu.LocalLoadOp.create(
-                operands=list(read.operands),
-                result_types=[convert.result.type],
-                location=convert.location,
-            )
-            again.result.name_hint = read.result.name_hint
-            insert_before(again, convert)
-            convert.result.replace_all_uses_with(again.result)
+            again = Emitter(convert).make(gpu.LocalLoadOp, read.operands, convert.result.type)
+            again.name_hint = read.result.name_hint
+            convert.result.replace_all_uses_with(again)
             erase(convert)
     if not read.result.uses:
         erase(read)
@@ -155,12 +146,9 @@ def read_for_casts(read: gpu.LocalLoadOp) -> None:
         if layout.registers_per_thread > _MOST_COPIES * own.registers_per_thread:
             continue
         kind = gpu.laid_out(tile.element_of(read.result), layout)
-        again = gpu.LocalLoadOp.create(
-            operands=list(read.operands), result_types=[kind], location=read.location
-        )
-        again.result.name_hint = read.result.name_hint
-        insert_before(again, read)
-        cast.operands[0] = again.result
+        again = Emitter(read).make(gpu.LocalLoadOp, read.operands, kind)
+        again.name_hint = read.result.name_hint
+        cast.operands[0] = again
         cast.results[0]._type = gpu.laid_out(tile.element_of(cast.results[0]), layout)
         for convert in converts:
             convert.result.replace_all_uses_with(cast.results[0])
@@ -223,15 +211,12 @@ def _spread(value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         return value
     kind = gpu.laid_out(tile.element_of(value), layout)
     if not isinstance(op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp):
-        new: Operation = gpu.ConvertLayoutOp.create(
-            operands=[value], result_types=[kind], location=user.location
-        )
-    else:
-        new = op.clone()
-        new.results[0]._type = kind
-        source = source_layout(op, layout)
-        if source is not None:
-            new.operands[0] = _spread(op.operands[0], source, user)
+        return Emitter(user).make(gpu.ConvertLayoutOp, [value], kind)
+    new = op.clone()
+    new.results[0]._type = kind
+    source = source_layout(op, layout)
+    if source is not None:
+        new.operands[0] = _spread(op.operands[0], source, user)
     insert_before(new, user)
     return new.results[0]
 
@@ -243,7 +228,7 @@ def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout
         return wanted_layout(op) if _has_room(op) else None
     if mine != [False, True, False] or not is_wgmma(op):
         return None
-    shape, size = tile.shape_of(op.rhs), tile.element_bytes(tile.element_of(op.rhs))
+    shape, size = tile.shape_of(op.rhs), tile.element_bytes(op.rhs)
     by_k = parse_wgmma(instruction_of(op)).majors[1] == 0
     turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).major_dim == 1
     return (

@@ -63,7 +63,7 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
     def hold(value: SSAValue, start: int) -> None:
         if tile.is_tile(value) and tile.element_of(value) != i1:
             held.add(value)
-            size = tile.element_bytes(tile.element_of(value))
+            size = tile.element_bytes(value)
             words = -(-prod(tile.shape_of(value)) * size // (4 * threads))
             last = max((order.get(use.operation, len(order)) for use in value.uses), default=start)
             change[start] += words

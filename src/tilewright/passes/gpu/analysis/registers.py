@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import ancestors
 
 LIMIT = "gpu.max_registers"
@@ -25,6 +26,13 @@ PRODUCER_WARPS = 4
 """Warps of a producer that gives registers to the consumers: `setmaxnreg` is executed by whole warpgroups."""
 _FEW_CONSUMER_WARPS = 8
 _PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
+
+
+def registers_of(value: SSAValue) -> int:
+    """Registers of 4 bytes that a thread holds of a tile, or of a scalar."""
+    layout = gpu.layout_of(value)
+    count = layout.registers_per_thread if layout is not None else 1
+    return -(-count * tile.element_bytes(value) // 4)
 
 
 def max_registers_per_thread(warps: int) -> int:

@@ -32,7 +32,7 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
     loads = [v.owner for i in op.inputs for v in closure([i], operands_of)]
     along = [o for o in loads if isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis]
-    size = tile.element_bytes(tile.element_of(op.inputs[0]))
+    size = tile.element_bytes(op.inputs[0])
     powers = all(e & (e - 1) == 0 for e in (*shape, warps))
     if len(shape) == 2 and axis == 0 and powers and not along:
         return scan_of_columns_layout(shape, warps, max(1, 16 // size))

@@ -271,12 +271,6 @@ def allocated(function: FuncOp) -> int:
     )
 
 
-def tile_bytes(value: SSAValue) -> int:
-    """Bytes of shared memory that a tile takes."""
-    rows, columns = tile.shape_of(value)
-    return rows * columns * tile.element_bytes(tile.element_of(value))
-
-
 _PADDING = 64
 """The most bytes after each row of a tile that changes its layout."""
 
@@ -286,7 +280,7 @@ def max_scratch_bytes(function: FuncOp) -> int:
     warps, most = warps_of(function), 0
     for op in function.walk():
         if isinstance(op, tile.ReduceOp):
-            sums = sum(prod(tile.shape_of(r)) * tile.element_bytes(r) for r in op.results)
+            sums = sum(map(tile.bytes_of, op.results))
             most = max(most, warps * (sums + _PADDING))
         elif isinstance(op, gpu.ConvertLayoutOp):
             *rows, length = tile.shape_of(op.source)

@@ -67,7 +67,7 @@ def split_source(op: tile.SplitOp, source: Layout, warps: int, access: AccessLay
 def loaded_for_splits(load: tile.LoadViewOp, known: Facts, warps: int) -> Layout | None:
     """A layout of a load with index bits of the splits that follow in registers, of those with most of them the one with the widest
     accesses; None where that of the widest accesses has as many, or lanes would not read rows side by side."""
-    dim, size = contiguous_dim(load), tile.element_bytes(tile.element_of(load.result))
+    dim, size = contiguous_dim(load), tile.element_bytes(load.result)
     if dim is None:
         return None
     best, chosen = access_layout(load, known, warps), None
@@ -101,7 +101,7 @@ def _exchanged(op: tile.SplitOp, source: Layout, access: AccessLayout) -> Layout
     network = _network_of(op, _probe(source, vectors))
     wanted = list(dict.fromkeys(network.bits))
     if len(wanted) <= count and network.store is not None:
-        words = tile.element_bytes(tile.element_of(op.source)) < _WORD_BYTES
+        words = tile.element_bytes(op.source) < _WORD_BYTES
         found = _as_stored(source, network, access(network.store), words)
         if found is not None and {vectors[bit] for bit in wanted} <= {*found.registers}:
             return found

@@ -119,7 +119,7 @@ def copy_obstacle(
         return Missed(Reason.WRITES_BETWEEN)
     if len(tile.shape_of(load.result)) != 2:
         return Missed(Reason.NOT_A_MATRIX, (len(tile.shape_of(load.result)),))
-    size = tile.element_bytes(tile.element_of(load.result))
+    size = tile.element_bytes(load.result)
     layout = gpu.layout_of(load.result)
     run = LaneGroups(known).equal_run(load.mask, dim, run_length(load, known)) if wide else 1
     run = layout.num_consecutive(dim, run) if layout is not None else run

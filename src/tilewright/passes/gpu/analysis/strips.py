@@ -72,7 +72,7 @@ def plan_cache(
     small = all(len(tile.shape_of(v)) <= 2 for v in tiles)
     if not tiles or not small or any(isinstance(tile.element_of(v), tile.PtrType) for v in tiles):
         return CachePlan()
-    sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
+    sizes = [tile.element_bytes(v) for v in tiles]
     bytes_ = [
         chunk * prod(tile.shape_of(v)[1:]) * size for v, size in zip(tiles, sizes, strict=True)
     ]

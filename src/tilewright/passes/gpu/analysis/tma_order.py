@@ -54,7 +54,7 @@ def match_on_device(
 
 def stored_layout(op: tile.StoreViewOp) -> SharedLayout | None:
     """Return the shared layout of a TMA store; None if the tile is not a matrix with contiguous rows."""
-    shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
+    shape, size = tile.shape_of(op.value), tile.element_bytes(op.value)
     dim = contiguous_dim(op)
     if dim is None or len(shape) != 2:
         return None

@@ -24,6 +24,7 @@ from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.analysis.tma_order import match_on_device
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
@@ -150,7 +151,7 @@ def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
-    shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
+    shape, size = tile.shape_of(op.value), tile.element_bytes(op.value)
     if op.cache is not None or op.eviction is not None:
         return Missed(Reason.STORE_OPTIONS, ("a cache modifier or eviction policy",))
     if dim is None:
@@ -308,7 +309,8 @@ def exchanged(
     change their layout one half after the other.
     """
     sizes = [
-        _exchange_bytes(change) // (2 if in_halves and _words(change) <= _FEW_WORDS else 1)
+        _exchange_bytes(change)
+        // (2 if in_halves and registers_of(change.result) <= _FEW_WORDS else 1)
         for change in _changes(op, function, but)
     ]
     return max(sizes, default=0)
@@ -344,14 +346,6 @@ def _changes(
     return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op not in but]
 
 
-def _words(change: gpu.ConvertLayoutOp) -> int:
-    """Registers per thread of the result of a layout conversion."""
-    layout = gpu.layout_of(change.result)
-    count = layout.registers_per_thread if layout is not None else 0
-    return count * tile.element_bytes(tile.element_of(change.result)) // 4
-
-
 def _exchange_bytes(change: gpu.ConvertLayoutOp) -> int:
-    value = change.result
-    shape, size = tile.shape_of(value), tile.element_bytes(tile.element_of(value))
+    shape, size = tile.shape_of(change.result), tile.element_bytes(change.result)
     return prod(shape[:-1]) * (shape[-1] * size + _PAD)

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import insert_before, replace_op
+from tilewright.passes.analysis.edit import branch, end_of, insert_before, replace_op
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
@@ -133,18 +133,14 @@ class StepEmitter:
         if mma.value is not None:
             return mma.value
         pending = len(self.issued) - 1 - self.issued.index(mma)
-        wait = gpu.WgmmaWaitOp.create(
-            operands=[mma.result],
-            properties={"pending": IntegerAttr(pending, i32)},
-            result_types=[mma.result.type],
-        )
-        insert_before(wait, self.before)
-        mma.value = wait.result
+        e, kind = Emitter(self.before), mma.result.type
+        attribute = IntegerAttr(pending, i32)
+        mma.value = e.make(gpu.WgmmaWaitOp, [mma.result], kind, pending=attribute)
         for other in self.issued[: self.issued.index(mma) + 1]:
             if not other.over:
                 other.over = True
                 self._note_over(other.groups)
-        return wait.result
+        return mma.value
 
     def _finish_readers_of_threads(self) -> None:
         """MMAs that read buffers which threads wrote, up to the barrier that allows the next write."""
@@ -173,13 +169,8 @@ class StepEmitter:
             self.left[key] -= 1
             if self.left[key] == 0:
                 group, shift = key
-                arrive = gpu.MbarrierArriveOp.create(
-                    operands=[
-                        self.ring_of[group].empty,
-                        self.positions[shift].stage,
-                        true(self.before),
-                    ]
-                )
+                empty, stage = self.ring_of[group].empty, self.positions[shift].stage
+                arrive = gpu.MbarrierArriveOp.create(operands=[empty, stage, true(self.before)])
                 insert_before(arrive, self.before)
 
 
@@ -239,20 +230,14 @@ class Consumer:
 
     def _rotated(self, at: Position) -> Position:
         loop = self.loop
-        end, none = scf.YieldOp.create(), Block()
-        some = Block([end])
-        results = self._peeled(at, end)
-        end.operands = results
-        none.add_op(scf.YieldOp.create(operands=[*loop.iter_args, at.stage, at.phase]))
-        branch = scf.IfOp.create(
-            operands=[compare("slt", loop.lb, loop.ub, loop)],
-            result_types=[v.type for v in results],
-            regions=[Region(some), Region(none)],
-            location=loop.location,
-        )
-        insert_before(branch, loop)
-        self._replace(list(branch.results))
-        return Position(*branch.results[-2:])
+        none = [*loop.iter_args, at.stage, at.phase]
+        runs = branch(compare("slt", loop.lb, loop.ub, loop), [], none, (), none)
+        runs.location = loop.location
+        end = end_of(runs.true_region.block)
+        end.operands = self._peeled(at, end)
+        insert_before(runs, loop)
+        self._replace(list(runs.results))
+        return Position(*runs.results[-2:])
 
     def _peeled(self, at: Position, end: Operation) -> list[SSAValue]:
         """Emit prologue, loop and epilogue; returns the results of the loop."""

@@ -32,7 +32,6 @@ from tilewright.passes.analysis.edit import (
     erase,
     insert_before,
     outermost_in,
-    position_of,
 )
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
@@ -210,5 +209,5 @@ def _wait_late(body: Block, waits: list[gpu.WgmmaWaitOp]) -> None:
         if isinstance(op, gpu.WgmmaOp):
             issued.append(op.result)
         elif isinstance(op, gpu.WgmmaWaitOp):
-            pending = len(issued) - 1 - position_of(op.acc, issued)
+            pending = len(issued) - 1 - issued.index(op.acc)
             op.properties["pending"] = IntegerAttr(pending, i32)

@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.scheduling.graph import LoopGraph, yielded
 
 _MAX_DOTS = 6
@@ -115,11 +116,7 @@ def registers(value: SSAValue) -> int:
         return 1
     if isinstance(owner, tile.BroadcastOp | tile.ExpandDimsOp):
         return registers(owner.operands[0])
-    if not tile.is_tile(value):
-        return 1
-    layout = gpu.layout_of(value)
-    size = tile.element_bytes(tile.element_of(value))
-    return -(-(layout.registers_per_thread if layout is not None else 1) * size // 4)
+    return registers_of(value) if tile.is_tile(value) else 1
 
 
 def _sunk(graph: LoopGraph, late: set[Operation]) -> set[Operation]:
