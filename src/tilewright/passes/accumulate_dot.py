@@ -47,7 +47,6 @@ from tilewright.targets import TargetInfo
 class AccumulateDot(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "accumulate-dot"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

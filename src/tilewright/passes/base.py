@@ -43,7 +43,7 @@ class Pass(ABC):
     """
 
     name: ClassVar[str]
-    """Kebab-case; the file is this name with underscores, the class this name in CamelCase."""
+    """The class's in kebab-case, unless it says another; the file is this name with underscores."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Names of passes without which this one has nothing to do or does harm: when one of them is
     disabled, this pass is dropped as well."""
@@ -56,6 +56,11 @@ class Pass(ABC):
     """Whether the pass leaves nothing to do for itself, and is not run again before another has been."""
     mandatory_reason: ClassVar[str] = ""
     """Why the pass cannot be disabled; "" when it can."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     @abstractmethod
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
@@ -73,6 +78,18 @@ class Pass(ABC):
 
     def __str__(self) -> str:
         return self.spec
+
+
+class FunctionPass(Pass):
+    """A pass that rewrites every function on its own."""
+
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        for function in functions_of(module):
+            self.run(function, target)
+
+    @abstractmethod
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        """Rewrite `function` for a machine."""
 
 
 def print_pipeline(passes: tuple[Pass, ...] | list[Pass]) -> str:

@@ -44,7 +44,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -62,29 +63,27 @@ from tilewright.passes.analysis.edit import (
 from tilewright.passes.analysis.effects import defined_inside, erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.projection import Projector
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class CarryOffsets(Pass):
+class CarryOffsets(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "carry-offsets"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            changed = False
-            for op in post_order(function):
-                if isinstance(op, scf.ForOp):
-                    changed |= _split_for(op)
-                elif isinstance(op, scf.WhileOp):
-                    changed |= _split_while(op)
-                elif isinstance(op, scf.IfOp):
-                    changed |= _split_if(op)
-            if changed:
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        changed = False
+        for op in post_order(function):
+            if isinstance(op, scf.ForOp):
+                changed |= _split_for(op)
+            elif isinstance(op, scf.WhileOp):
+                changed |= _split_while(op)
+            elif isinstance(op, scf.IfOp):
+                changed |= _split_if(op)
+        if changed:
+            erase_dead(function.body.block)
 
 
 # ---- recognising --------------------------------------------------------------------------------

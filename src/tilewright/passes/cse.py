@@ -47,7 +47,6 @@ Table = dict[Hashable, list[Operation]]
 class Cse(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "cse"
     idempotent: ClassVar[bool] = True
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

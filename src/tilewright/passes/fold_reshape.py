@@ -39,7 +39,6 @@ View = tile.LoadViewOp | tile.StoreViewOp
 class FoldReshape(Pass):
     """A load whose tile loses its dimensions of one element is a load without them."""
 
-    name: ClassVar[str] = "fold-reshape"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reshape",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 

@@ -36,7 +36,6 @@ from tilewright.targets import TargetInfo
 class FoldTranspose(Pass):
     """A transposed load is a load with its dimensions in another order."""
 
-    name: ClassVar[str] = "fold-transpose"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.trans",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 

@@ -26,27 +26,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.passes.analysis.edit import post_order
 from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class Licm(Pass):
+class Licm(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "licm"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in post_order(function):
-                if isinstance(op, (scf.ForOp, scf.WhileOp)):
-                    _hoist(op)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in post_order(function):
+            if isinstance(op, (scf.ForOp, scf.WhileOp)):
+                _hoist(op)
 
 
 def _hoist(loop: Operation) -> None:

@@ -44,7 +44,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.ir.types import defining_op
@@ -52,24 +53,22 @@ from tilewright.passes.analysis.edit import post_order, replace
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class NormalizeLoops(Pass):
+class NormalizeLoops(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "normalize-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in post_order(function):
-                if isinstance(op, scf.ForOp):
-                    _normalize(prune_carried(op))
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in post_order(function):
+            if isinstance(op, scf.ForOp):
+                _normalize(prune_carried(op))
+        erase_dead(function.body.block)
 
 
 def _normalize(loop: scf.ForOp) -> None:

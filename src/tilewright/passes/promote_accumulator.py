@@ -54,7 +54,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
@@ -82,28 +83,26 @@ from tilewright.passes.analysis.effects import (
     is_terminator,
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class PromoteAccumulator(Pass):
+class PromoteAccumulator(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "promote-accumulator"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     assume_noalias: bool = False
     """Assume that arguments do not alias and that the lanes of a store have distinct addresses."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            number = 0
-            for op in post_order(function):
-                loop = op if isinstance(op, scf.ForOp) else None
-                while loop is not None:
-                    loop = self._promote(loop, number)
-                    number += 1
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        number = 0
+        for op in post_order(function):
+            loop = op if isinstance(op, scf.ForOp) else None
+            while loop is not None:
+                loop = self._promote(loop, number)
+                number += 1
 
     def _promote(self, loop: scf.ForOp, number: int) -> scf.ForOp | None:
         """The loop with one more tile in registers; None if there is none to promote."""

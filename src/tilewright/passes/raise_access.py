@@ -52,10 +52,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeGuard
+from typing import TypeGuard
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -88,7 +88,7 @@ from tilewright.passes.analysis.masks import (
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed, root_cause
 from tilewright.passes.analysis.unobserved_lanes import are_unobserved
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 _Access = tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
@@ -98,16 +98,14 @@ STRIDED = "strided"
 
 
 @dataclass(frozen=True)
-class RaiseAccess(Pass):
+class RaiseAccess(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "raise-access"
     drop_unseen: bool = True
     """Leave out clamped lanes of loads that no store sees."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for op in functions_of(module):
-            _Raiser(op, self.drop_unseen, on_cpu=not target.is_gpu).run(op)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        _Raiser(function, self.drop_unseen, on_cpu=not target.is_gpu).run(function)
 
 
 @dataclass(frozen=True)

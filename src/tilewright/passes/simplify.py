@@ -42,9 +42,7 @@ raises in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -52,7 +50,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.folding import arithmetic, hints, shapes
 from tilewright.passes.folding.arithmetic import fold
 from tilewright.passes.folding.control import simplify_control
@@ -65,18 +63,15 @@ _ROUNDS = 16
 
 
 @dataclass(frozen=True)
-class Simplify(Pass):
+class Simplify(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "simplify"
-
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        erase_dead(function.body.block)
+        for _ in range(_ROUNDS):
+            if not _sweep(function):
+                break
             erase_dead(function.body.block)
-            for _ in range(_ROUNDS):
-                if not _sweep(function):
-                    break
-                erase_dead(function.body.block)
 
 
 def _sweep(function: FuncOp) -> bool:

@@ -49,7 +49,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -57,7 +58,7 @@ from tilewright.passes.analysis.edit import backward_slice, block_of, post_order
 from tilewright.passes.analysis.effects import defined_inside, erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.folding.control import inline
 from tilewright.targets import TargetInfo
 
@@ -68,19 +69,17 @@ _SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 
 @dataclass(frozen=True)
-class SplitLoopBounds(Pass):
+class SplitLoopBounds(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "split-loop-bounds"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
     requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            loops = [op for op in post_order(function) if isinstance(op, scf.ForOp)]
-            changed = [_split(loop, _CONDITIONS) for loop in loops if _is_innermost(loop)]
-            if any(changed):
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        loops = [op for op in post_order(function) if isinstance(op, scf.ForOp)]
+        changed = [_split(loop, _CONDITIONS) for loop in loops if _is_innermost(loop)]
+        if any(changed):
+            erase_dead(function.body.block)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -40,7 +41,7 @@ from tilewright.ir.types import language_type
 from tilewright.ir.walk import incoming
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 EXTENTS = "cpu.extents"
@@ -57,7 +58,7 @@ _NAMES: dict[type[Operation], str] = {
 def add_extents(module: ModuleOp) -> None:
     """Give the kernel two further arguments for each pointer argument: see `EXTENTS`."""
     for function in module.body.block.ops:
-        if not isinstance(function, func.FuncOp) or EXTENTS in function.attributes:
+        if not isinstance(function, FuncOp) or EXTENTS in function.attributes:
             continue
         block = function.body.block
         pointers = [i for i, a in enumerate(block.args) if isinstance(a.type, tile.PtrType)]
@@ -72,22 +73,20 @@ def add_extents(module: ModuleOp) -> None:
 
 
 @dataclass(frozen=True)
-class CheckBounds(Pass):
+class CheckBounds(FunctionPass):
     """Check every access against the extents of the array its pointer addresses."""
 
-    name: ClassVar[str] = "check-bounds"
     idempotent: ClassVar[bool] = True
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if EXTENTS in function.attributes:
-                _Checker(function).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if EXTENTS in function.attributes:
+            _Checker(function).run()
 
 
 class _Checker:
     """State of one function: the values of its extents, and the accesses so far."""
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.roots = PointerRoots(function)
         self.sites: list[Attribute] = []
@@ -161,7 +160,7 @@ _LOADS = (cpu.VectorLoadOp, cpu.GatherOp, tile.LoadOp)
 class PointerRoots:
     """The argument indices that the pointers come from of one scheduled function."""
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: FuncOp) -> None:
         ops = list(function.walk())
         self._arguments = frozenset(
             op.index.value.data

@@ -54,7 +54,6 @@ Digits = list[tuple[int, int]]
 class ElidePacking(Pass):
     """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them."""
 
-    name: ClassVar[str] = "elide-packing"
     requires: ClassVar[tuple[str, ...]] = ("raise-access", "lower-dot")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -28,15 +28,16 @@ members of groups: the chunk loop goes outside, and carried tiles stay in regist
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i1, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1, i32, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import erase, insert_before
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
     CONTROL,
@@ -63,18 +64,15 @@ _RECOMPUTE_LIMIT = 5
 
 
 @dataclass(frozen=True)
-class FormFusionGroups(Pass):
+class FormFusionGroups(FunctionPass):
     """Gather tile operations that can share one loop nest into `cpu.fusion_group` regions."""
 
-    name: ClassVar[str] = "form-fusion-groups"
-
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
-                    _assert_scalar(op)
-            divide_first_lanes(function)
-            _form_in_block(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
+                _assert_scalar(op)
+        divide_first_lanes(function)
+        _form_in_block(function.body.block)
 
 
 def _assert_scalar(op: tile.AssertOp) -> None:

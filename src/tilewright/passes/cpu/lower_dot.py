@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -53,7 +52,6 @@ _TYPES: dict[str, Attribute] = {
 class LowerDot(Pass):
     """Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts."""
 
-    name: ClassVar[str] = "lower-dot"
     register_tile: bool = True
     """Keep several rows and vectors of sums in registers; else one vector of one row."""
     unroll: bool = True

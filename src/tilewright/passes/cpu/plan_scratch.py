@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -36,7 +37,7 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,
     Slot,
@@ -54,19 +55,17 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class PlanScratch(Pass):
+class PlanScratch(FunctionPass):
     """Give every tile that crosses groups a buffer in per-thread scratch memory."""
 
-    name: ClassVar[str] = "plan-scratch"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            _Planner(function).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        _Planner(function).run()
 
 
 class _Planner:
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.entry = function.body.block
         self.table = SlotTable()

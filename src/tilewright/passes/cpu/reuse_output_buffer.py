@@ -24,7 +24,8 @@ import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
+from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -40,7 +41,7 @@ from tilewright.passes.analysis.edit import (
     rebuild,
     start_of,
 )
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import (
     UNKNOWN,
@@ -52,16 +53,14 @@ from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class ReuseOutputBuffer(Pass):
+class ReuseOutputBuffer(FunctionPass):
     """Keep a tile that waits for its normalization in the output instead of in scratch."""
 
-    name: ClassVar[str] = "reuse-output-buffer"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
-                _park_in_block(block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
+            _park_in_block(block)
 
 
 def _park_in_block(block: Block) -> None:

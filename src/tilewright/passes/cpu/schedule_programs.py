@@ -18,7 +18,6 @@ ABI in docs/architecture.md); whatever does not depend on the program is outside
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
@@ -45,8 +44,6 @@ from tilewright.targets import TargetInfo
 @dataclass(frozen=True)
 class SchedulePrograms(Pass):
     """Make the kernel a loop over the programs that one thread was given."""
-
-    name: ClassVar[str] = "schedule-programs"
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in list(module.body.block.ops):

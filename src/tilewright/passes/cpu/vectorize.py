@@ -22,15 +22,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
 from tilewright.passes.analysis.edit import erase, insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter as Inserter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.buffers import (
     batch_of,
     dot_layouts,
@@ -58,10 +59,9 @@ from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
-class Vectorize(Pass):
+class Vectorize(FunctionPass):
     """Turn each `cpu.fusion_group` into a loop nest over vectors."""
 
-    name: ClassVar[str] = "vectorize"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups", "plan-scratch")
 
     partition_loops: bool = True
@@ -71,11 +71,8 @@ class Vectorize(Pass):
     prefetch: bool = True
     """Let dots in loops prefetch the operands of the next iteration."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            _Lowering(
-                function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch
-            ).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        _Lowering(function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch).run()
 
 
 class _Lowering:
@@ -83,7 +80,7 @@ class _Lowering:
 
     def __init__(
         self,
-        function: func.FuncOp,
+        function: FuncOp,
         target: TargetInfo,
         split_bounds: bool,
         trim_dead_lanes: bool,

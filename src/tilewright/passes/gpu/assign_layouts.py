@@ -32,7 +32,7 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -42,7 +42,7 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before, with_operands
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import WIDEST, accesses_as_well, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     EXPENSIVE,
@@ -80,15 +80,13 @@ def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class AssignLayouts(Pass):
+class AssignLayouts(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "assign-layouts"
     mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            _Assigner(function).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        _Assigner(function).run()
 
 
 def warps_of(function: FuncOp) -> int:

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -38,7 +39,7 @@ from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
@@ -57,10 +58,9 @@ _TOO_MANY_OPS = 160
 
 
 @dataclass(frozen=True)
-class BatchLoads(Pass):
+class BatchLoads(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "batch-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in
@@ -75,15 +75,14 @@ class BatchLoads(Pass):
     """Registers of the loads in all threads of a CTA: with the other values of a thread, two CTAs of 32 warps
     fit into an SM with 65536 registers."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            threads = 32 * warps_of(function) // num_ctas_of(function)
-            words = min(self.registers_per_thread, self.registers_per_cta // threads)
-            for number, op in enumerate(list(function.walk())):
-                if isinstance(op, scf.ForOp) and is_simple(op):
-                    code = instructions(op.body.walk(), threads)
-                    self._batch(op, words, number, code, threads <= _FEW_THREADS)
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        threads = 32 * warps_of(function) // num_ctas_of(function)
+        words = min(self.registers_per_thread, self.registers_per_cta // threads)
+        for number, op in enumerate(list(function.walk())):
+            if isinstance(op, scf.ForOp) and is_simple(op):
+                code = instructions(op.body.walk(), threads)
+                self._batch(op, words, number, code, threads <= _FEW_THREADS)
+        erase_dead(function.body.block)
 
     def _batch(self, loop: scf.ForOp, allowed: int, number: int, code: int, small: bool) -> None:
         early = _Early(loop)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, ModuleOp, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, TensorType, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -32,7 +32,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import insert_before, outermost_in, replace_op, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.shared_allocation import max_scratch_bytes
 from tilewright.passes.gpu.analysis.strips import KEPT
 from tilewright.targets import TargetInfo
@@ -45,26 +45,24 @@ _OTHERS = (
 
 
 @dataclass(frozen=True)
-class CacheInShared(Pass):
+class CacheInShared(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "cache-in-shared"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            marked: dict[int, list[_Marked]] = {}
-            for op in list(function.walk()):
-                if KEPT in op.attributes:
-                    found = _Marked.of(op)
-                    marked.setdefault(found.load, []).append(found)
-            kept = sum(loads[0].bytes for loads in marked.values())
-            room = target.shared_bytes
-            others = any(isinstance(op, _OTHERS) or tile.moves_lanes(op) for op in function.walk())
-            if kept + max_scratch_bytes(function) <= room and not others:
-                for loads in marked.values():
-                    _keep(loads, function)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        marked: dict[int, list[_Marked]] = {}
+        for op in list(function.walk()):
+            if KEPT in op.attributes:
+                found = _Marked.of(op)
+                marked.setdefault(found.load, []).append(found)
+        kept = sum(loads[0].bytes for loads in marked.values())
+        room = target.shared_bytes
+        others = any(isinstance(op, _OTHERS) or tile.moves_lanes(op) for op in function.walk())
+        if kept + max_scratch_bytes(function) <= room and not others:
+            for loads in marked.values():
+                _keep(loads, function)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -43,7 +43,7 @@ from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import WIDEST, accessed, contiguous_dim
 from tilewright.targets import TargetInfo
 
@@ -51,18 +51,16 @@ _View = tile.LoadViewOp | tile.StoreViewOp
 
 
 @dataclass(frozen=True)
-class CombineAccesses(Pass):
+class CombineAccesses(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "combine-accesses"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes of the fields that one access may take."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if sum(_is_field(op) for op in function.walk()) > 1:
-                _Combiner(function, self.max_bytes).run(function)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if sum(_is_field(op) for op in function.walk()) > 1:
+            _Combiner(function, self.max_bytes).run(function)
 
 
 def _is_field(op: Operation) -> bool:

@@ -41,7 +41,6 @@ from itertools import takewhile
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -49,7 +48,7 @@ from tilewright.dialects import gpu
 from tilewright.ir.walk import ancestors, following, operations_between
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_size_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -65,17 +64,15 @@ _LANES = 32
 
 
 @dataclass(frozen=True)
-class DeallocateShared(Pass):
+class DeallocateShared(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "deallocate-shared"
     relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.local_alloc",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if num_ctas_of(function) == 1 and cluster_size_of(function) == 1:
-                _deallocate(function, target)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if num_ctas_of(function) == 1 and cluster_size_of(function) == 1:
+            _deallocate(function, target)
 
 
 def _deallocate(function: FuncOp, target: TargetInfo) -> None:

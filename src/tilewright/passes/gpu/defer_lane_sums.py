@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, f32, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 IN_PARTS = "gpu.in_parts"
@@ -39,23 +40,21 @@ _BOUNDS = 2
 
 
 @dataclass(frozen=True)
-class DeferLaneSums(Pass):
+class DeferLaneSums(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "defer-lane-sums"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                if isinstance(op, scf.ForOp) and any(
-                    isinstance(o, tile.DotOp) for o in op.body.block.ops
-                ):
-                    for argument in op.body.block.args[1:]:
-                        reduction = _reduction(op, argument)
-                        if reduction is not None:
-                            _defer(op, argument, reduction)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, scf.ForOp) and any(
+                isinstance(o, tile.DotOp) for o in op.body.block.ops
+            ):
+                for argument in op.body.block.args[1:]:
+                    reduction = _reduction(op, argument)
+                    if reduction is not None:
+                        _defer(op, argument, reduction)
 
 
 def _reduction(loop: scf.ForOp, argument: BlockArgument) -> tile.ReduceOp | None:

@@ -49,14 +49,14 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import AnyFloat, IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import is_pure_elementwise
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, num_ctas_of
@@ -83,10 +83,9 @@ _ALLOWED = (
 
 
 @dataclass(frozen=True)
-class DistributeRowsOverCluster(Pass):
+class DistributeRowsOverCluster(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "distribute-rows-over-cluster"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes that a CTA holds in registers, where there is a choice."""
@@ -100,29 +99,26 @@ class DistributeRowsOverCluster(Pass):
     max_ctas: int = 16
     """CTAs of a cluster that a chip may place, where fewer have no registers for the row."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.CLUSTERS):
             return
-        for function in functions_of(module):
-            if num_ctas_of(function) > 1 or not is_distributable(function):
-                continue
-            late = late_operations(function)
-            portable = self.max_portable_ctas or target.sm.max_cluster
-            share = (
-                self.words_per_cta_in_loops if _reduces_in_loops(function) else self.words_per_cta
-            )
-            words = HeldRows(function, late).words()
-            if words <= self.max_ctas * share and not _loads_behind_reductions(function, late):
-                portable = self.max_portable_ctas or self.max_ctas
-            ctas = self._ctas(words, portable, share)
-            if ctas > 1 or self._fills_cta(function, words):
-                merge_reductions(function)
-                sink(late_operations(function))
-                function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
-                if ctas > 1:
-                    function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
-                planned = self._ctas_per_sm(words, ctas)
-                function.attributes[CTAS_PER_SM] = IntegerAttr(planned, i32)
+        if num_ctas_of(function) > 1 or not is_distributable(function):
+            return
+        late = late_operations(function)
+        portable = self.max_portable_ctas or target.sm.max_cluster
+        share = self.words_per_cta_in_loops if _reduces_in_loops(function) else self.words_per_cta
+        words = HeldRows(function, late).words()
+        if words <= self.max_ctas * share and not _loads_behind_reductions(function, late):
+            portable = self.max_portable_ctas or self.max_ctas
+        ctas = self._ctas(words, portable, share)
+        if ctas > 1 or self._fills_cta(function, words):
+            merge_reductions(function)
+            sink(late_operations(function))
+            function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
+            if ctas > 1:
+                function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
+            planned = self._ctas_per_sm(words, ctas)
+            function.attributes[CTAS_PER_SM] = IntegerAttr(planned, i32)
 
     def _ctas(self, words: int, portable: int, words_per_cta: int) -> int:
         """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""

@@ -69,7 +69,6 @@ _SMALLEST = (16, 8, 16)
 class EmulateFp32Dots(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "emulate-fp32-dots"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -33,14 +33,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import i1
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import backward_slice, erase, insert_before
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.copy_slices import clone_load
 from tilewright.passes.gpu.scheduling.shifts import registers
 from tilewright.targets import TargetInfo
@@ -50,24 +51,22 @@ _DOTS = (gpu.WgmmaOp, tile.DotOp)
 
 
 @dataclass(frozen=True)
-class HoistConditionalLoads(Pass):
+class HoistConditionalLoads(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "hoist-conditional-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a loop may take in each thread."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for loop in list(function.walk()):
-                if isinstance(loop, scf.ForOp) and not _has_dots(loop):
-                    left = self.registers_per_thread
-                    for branch in list(loop.body.block.ops):
-                        if isinstance(branch, scf.IfOp):
-                            left = _hoist_from(branch, left)
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for loop in list(function.walk()):
+            if isinstance(loop, scf.ForOp) and not _has_dots(loop):
+                left = self.registers_per_thread
+                for branch in list(loop.body.block.ops):
+                    if isinstance(branch, scf.IfOp):
+                        left = _hoist_from(branch, left)
+        erase_dead(function.body.block)
 
 
 def _has_dots(loop: scf.ForOp) -> bool:

@@ -24,14 +24,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import following, innermost_loop, operations_between, preceding
 from tilewright.passes.analysis.edit import backward_slice, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_volatile
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 from tilewright.passes.gpu.analysis.shared_allocation import allocated, end_of_use
 from tilewright.targets import TargetInfo
@@ -57,20 +58,18 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class HoistCopies(Pass):
+class HoistCopies(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "hoist-copies"
     relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.async_copy",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if allocated(function) <= target.shared_bytes // 2:
-                copies = [op for op in function.walk() if isinstance(op, gpu.AsyncCopyOp)]
-                for block in {op.parent: None for op in copies}:
-                    if block is not None:
-                        _hoist(block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if allocated(function) <= target.shared_bytes // 2:
+            copies = [op for op in function.walk() if isinstance(op, gpu.AsyncCopyOp)]
+            for block in {op.parent: None for op in copies}:
+                if block is not None:
+                    _hoist(block)
 
 
 def _hoist(block: Block) -> None:

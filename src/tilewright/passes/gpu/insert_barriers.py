@@ -23,10 +23,11 @@ function's attribute `gpu.barriers_inserted`. Switched off, code generation puts
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -40,7 +41,7 @@ from tilewright.passes.analysis.aliasing import (
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import defined_inside, is_pure
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo
 
@@ -54,15 +55,12 @@ ACCESSES = (*_READS, *_WRITES, *_ATOMICS)
 
 
 @dataclass(frozen=True)
-class InsertBarriers(Pass):
+class InsertBarriers(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "insert-barriers"
-
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            _walk(function.body.block, [])
-            function.attributes[ORDERED] = UnitAttr()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        _walk(function.body.block, [])
+        function.attributes[ORDERED] = UnitAttr()
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,6 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     IntegerAttr,
-    ModuleOp,
     TensorType,
     UnitAttr,
     i1,
@@ -79,7 +78,7 @@ from tilewright.passes.analysis.effects import erase_dead, is_pure, is_pure_elem
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.copy_engines import TMA
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
@@ -110,24 +109,22 @@ _ONE_BUFFER = 1, 0
 
 
 @dataclass(frozen=True)
-class LowerStoresToTma(Pass):
+class LowerStoresToTma(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "lower-stores-to-tma"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
     epilogue_stages: int = 0
     """Slots for subtiles (0: as many as shared memory holds; in loops, and for tiles combined from several, the whole
     tile at once if it fits)."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.TMA):
             return
-        for function in functions_of(module):
-            if num_ctas_of(function) == 1:
-                known = Facts()
-                for op in list(function.walk()):
-                    if isinstance(op, tile.StoreViewOp) and op.parent is not None:
-                        self._lower(op, function, known, target)
+        if num_ctas_of(function) == 1:
+            known = Facts()
+            for op in list(function.walk()):
+                if isinstance(op, tile.StoreViewOp) and op.parent is not None:
+                    self._lower(op, function, known, target)
 
     def _lower(
         self, op: tile.StoreViewOp, function: FuncOp, known: Facts, target: TargetInfo

@@ -39,13 +39,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.effects import has_effect
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.cluster_loops import (
     BLOCKS,
     CLUSTER,
@@ -61,18 +61,16 @@ _ROWS = 8
 
 
 @dataclass(frozen=True)
-class MulticastTmaLoads(Pass):
+class MulticastTmaLoads(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "multicast-tma-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.MULTICAST):
             return
-        for function in functions_of(module):
-            if num_ctas_of(function) == 1:
-                _spread(function)
+        if num_ctas_of(function) == 1:
+            _spread(function)
 
 
 def _spread(function: FuncOp) -> None:

@@ -26,13 +26,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import IntegerType, TensorType, i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.edit import insert_before, replace_op
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 _UNSIGNED: dict[type[Operation], type[Operation]] = {
@@ -45,23 +46,21 @@ _HALF = 1 << 32
 
 
 @dataclass(frozen=True)
-class NarrowDivisions(Pass):
+class NarrowDivisions(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "narrow-divisions"
     relevant_ops: ClassVar[tuple[str, ...]] = (
         "arith.divsi", "arith.remsi", "arith.divui", "arith.remui",
     )  # fmt: skip
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            divisions = [op for op in function.walk() if type(op) in _UNSIGNED]
-            if divisions:
-                facts = Facts(address_arithmetic(function))
-                chosen = [(op, _narrower(op, facts)) for op in divisions]
-                for op, form in chosen:
-                    if form is not None:
-                        _replace(op, *form)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        divisions = [op for op in function.walk() if type(op) in _UNSIGNED]
+        if divisions:
+            facts = Facts(address_arithmetic(function))
+            chosen = [(op, _narrower(op, facts)) for op in divisions]
+            for op, form in chosen:
+                if form is not None:
+                    _replace(op, *form)
 
 
 def _narrower(op: Operation, facts: Facts) -> tuple[type[Operation], bool] | None:

@@ -48,7 +48,6 @@ _SMALLEST_K = 16
 class NarrowDotOperands(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "narrow-dot-operands"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     idempotent: ClassVar[bool] = True
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -50,7 +50,7 @@ from tilewright.passes.analysis.edit import replace, replace_op
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 _LOW_BITS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp)
@@ -64,18 +64,16 @@ _LONG = (
 
 
 @dataclass(frozen=True)
-class NarrowTripCounts(Pass):
+class NarrowTripCounts(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "narrow-trip-counts"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
-            if not any(isinstance(op, _LONG) for loop in loops for op in loop.body.walk()):
-                _Narrower(function, loops).run()
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]
+        if not any(isinstance(op, _LONG) for loop in loops for op in loop.body.walk()):
+            _Narrower(function, loops).run()
+            erase_dead(function.body.block)
 
 
 class _Narrower:

@@ -26,15 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import has_effect
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
 from tilewright.targets import TargetInfo
 
@@ -45,15 +44,12 @@ READ_ONLY = "gpu.read_only"
 
 
 @dataclass(frozen=True)
-class OrderInstructions(Pass):
+class OrderInstructions(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "order-instructions"
-
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()
-            _mark_read_only(function)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()
+        _mark_read_only(function)
 
 
 def _mark_read_only(function: FuncOp) -> None:

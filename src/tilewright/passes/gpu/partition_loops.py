@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i1, i32, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
@@ -37,7 +38,7 @@ from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element
 from tilewright.passes.gpu.batch_loads import is_simple
 from tilewright.targets import TargetInfo
@@ -49,19 +50,17 @@ _AT_MOST = 48
 
 
 @dataclass(frozen=True)
-class PartitionLoops(Pass):
+class PartitionLoops(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "partition-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                if isinstance(op, scf.ForOp) and is_simple(op) and _is_worth_it(op):
-                    limits = _limits(op)
-                    if limits:
-                        _Splitter(op, limits).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, scf.ForOp) and is_simple(op) and _is_worth_it(op):
+                limits = _limits(op)
+                if limits:
+                    _Splitter(op, limits).run()
 
 
 def _is_worth_it(loop: scf.ForOp) -> bool:

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
@@ -53,7 +53,7 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
 from tilewright.passes.gpu.analysis.copy_engines import choose
@@ -102,10 +102,9 @@ partitions."""
 
 
 @dataclass(frozen=True)
-class PipelineLoads(Pass):
+class PipelineLoads(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "pipeline-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
@@ -126,17 +125,16 @@ class PipelineLoads(Pass):
     max_shared_bytes: int = 0
     """Shared memory of all buffers in bytes (0: the target's)."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                stages = stages_of(function, op)
-                if isinstance(op, scf.ForOp):
-                    found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
-                    if found is not None and (stages > 1 or _has_room(found, function, target)):
-                        Pipeliner(op, found, function, max(2, stages), self, target).run()
-                if isinstance(op, scf.ForOp) and op.parent is not None:
-                    report_serial_copies(op, stages)
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            stages = stages_of(function, op)
+            if isinstance(op, scf.ForOp):
+                found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
+                if found is not None and (stages > 1 or _has_room(found, function, target)):
+                    Pipeliner(op, found, function, max(2, stages), self, target).run()
+            if isinstance(op, scf.ForOp) and op.parent is not None:
+                report_serial_copies(op, stages)
+        erase_dead(function.body.block)
 
 
 def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo) -> bool:

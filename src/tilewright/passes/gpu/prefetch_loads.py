@@ -38,7 +38,7 @@ from math import prod
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -52,7 +52,7 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
@@ -87,21 +87,19 @@ _MAX_OPS = 320
 
 
 @dataclass(frozen=True)
-class PrefetchLoads(Pass):
+class PrefetchLoads(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "prefetch-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "pipeline-loads")
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a loop may take in each thread."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                if isinstance(op, scf.ForOp) and _waits_for_loads(op):
-                    self._prefetch(op, warps_of(function))
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, scf.ForOp) and _waits_for_loads(op):
+                self._prefetch(op, warps_of(function))
+        erase_dead(function.body.block)
 
     def _prefetch(self, loop: scf.ForOp, warps: int) -> None:
         allowed = registers_allowed(loop, warps)

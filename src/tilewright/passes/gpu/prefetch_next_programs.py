@@ -57,7 +57,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -66,7 +66,7 @@ from tilewright.passes.analysis.aliasing import same_addresses
 from tilewright.passes.analysis.edit import backward_slice
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import CTAS_PER_SM, num_ctas_of
 from tilewright.targets import Feature, TargetInfo
 
@@ -87,10 +87,9 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class PrefetchNextPrograms(Pass):
+class PrefetchNextPrograms(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "prefetch-next-programs"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     programs_ahead: int = 0
@@ -100,22 +99,19 @@ class PrefetchNextPrograms(Pass):
     l2_share: float = 0.4
     """The most that resident programs load and store, as a share of the L2 cache."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.TMA):
             return
-        for function in functions_of(module):
-            planned = function.attributes.get(CTAS_PER_SM)
-            if not isinstance(planned, IntegerAttr):
-                continue
-            ctas_per_sm = planned.value.data
-            resident = max(1, target.cores * ctas_per_sm // num_ctas_of(function))
-            rows = [
-                row for row in _rows(function) if tile.bytes_of(row.load.result) >= self.min_bytes
-            ]
-            moved = sum(tile.bytes_of(row.load.result) for row in rows) + _stored_bytes(function)
-            fits = resident * moved <= self.l2_share * target.l2_bytes
-            if rows and fits and (ctas_per_sm > 1 or len(rows) == 1):
-                _prefetch(rows, self.programs_ahead or resident)
+        planned = function.attributes.get(CTAS_PER_SM)
+        if not isinstance(planned, IntegerAttr):
+            return
+        ctas_per_sm = planned.value.data
+        resident = max(1, target.cores * ctas_per_sm // num_ctas_of(function))
+        rows = [row for row in _rows(function) if tile.bytes_of(row.load.result) >= self.min_bytes]
+        moved = sum(tile.bytes_of(row.load.result) for row in rows) + _stored_bytes(function)
+        fits = resident * moved <= self.l2_share * target.l2_bytes
+        if rows and fits and (ctas_per_sm > 1 or len(rows) == 1):
+            _prefetch(rows, self.programs_ahead or resident)
 
 
 def _rows(function: FuncOp) -> list[_Row]:

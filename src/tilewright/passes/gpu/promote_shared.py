@@ -47,20 +47,26 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
 from tilewright.layouts.shared import LINEAR, is_transposable
-from tilewright.passes.analysis.edit import insert_before, replace_op
+from tilewright.passes.analysis.edit import (
+    block_of,
+    erase,
+    insert_before,
+    replace_op,
+    with_operands,
+)
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.buffer_views import transposed_view
 from tilewright.passes.gpu.analysis.dot_chains import chain_dots
@@ -106,44 +112,39 @@ Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
 
 
 @dataclass(frozen=True)
-class PromoteShared(Pass):
+class PromoteShared(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "promote-shared"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     register_operands: bool = True
     """Keep left operands of `wgmma` in registers that already have the fragment's layout, and choose layouts of
     loads from which operands are computed."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if num_ctas_of(function) == 1:
-                known = Facts()
-                stored: Stored = {}
-                copied = _copy_shared(function, known)
-                for op in list(function.walk()):
-                    if isinstance(op, tile.DotOp) and reads_shared(op):
-                        limit = target.shared_bytes
-                        for read in _stage(op, function, known, limit):
-                            if self.register_operands:
-                                assign_operand_layout(read)
-                for op in list(function.walk()):
-                    if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _promote(op, function, known, stored, copied, self.register_operands)
-                erase_dead(function.body.block)
-                dots = [op for op in function.walk() if isinstance(op, gpu.WgmmaOp)]
-                for block in {op.parent: None for op in dots}:
-                    if block is not None:
-                        chain_dots(block)
-                limit = (target.shared_bytes) // 2
-                for op in list(function.walk()):
-                    if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
-                        _promote_fragments(op, function, known, limit)
-                        if _stage(op, function, known, limit):
-                            _barrier_behind(op)
-                release_between_loops(function)
-                release_at_barriers(function)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if num_ctas_of(function) > 1:
+            return
+        known, stored = Facts(), Stored()
+        copied = _copy_shared(function, known)
+        dots = [op for op in function.walk() if isinstance(op, tile.DotOp)]
+        for op in filter(reads_shared, dots):
+            for read in _stage(op, function, known, target.shared_bytes):
+                if self.register_operands:
+                    assign_operand_layout(read)
+        for op in filter(reads_shared, dots):
+            _promote(op, function, known, stored, copied, self.register_operands)
+        erase_dead(function.body.block)
+        mmas = [op for op in function.walk() if isinstance(op, gpu.WgmmaOp)]
+        for block in {block_of(op): None for op in mmas}:
+            chain_dots(block)
+        limit = target.shared_bytes // 2
+        for op in dots:
+            if op.parent is not None and instruction_of(op) in INSTRUCTIONS:
+                _promote_fragments(op, function, known, limit)
+                if _stage(op, function, known, limit):
+                    _barrier_behind(op)
+        release_between_loops(function)
+        release_at_barriers(function)
 
 
 def _copy_shared(function: FuncOp, known: Facts) -> Copied:
@@ -163,10 +164,7 @@ def _copy_shared(function: FuncOp, known: Facts) -> Copied:
         ]
         landed: list[Operation] = [gpu.AsyncCommitGroupOp.create(), _wait(0)]
         if others:
-            read = gpu.LocalLoadOp.create(
-                operands=[buffer, slot], result_types=[value.type], location=load.location
-            )
-            read.result.name_hint = value.name_hint
+            read = _read(load, buffer, slot, value.type)
             landed += [gpu.BarrierOp.create(location=load.location), read]
             for use in others:
                 use.operation.operands[use.index] = read.result
@@ -208,31 +206,17 @@ def _promote(
     if isinstance(op.prev_op, gpu.LocalTransposeOp):
         insert_before(gpu.BarrierOp.create(location=op.location), op)
     (a, a_slot), (b, b_slot) = places
-    multiply = gpu.WgmmaOp.create(
-        operands=[a, a_slot, b, b_slot, op.acc],
-        properties={"instruction": StringAttr(instruction_of(op))}
-        | (
-            {"max_num_imprecise_acc": op.max_num_imprecise_acc}
-            if op.max_num_imprecise_acc is not None
-            else {}
-        ),
-        result_types=[op.result.type],
-        location=op.location,
-    )
-    done = gpu.WgmmaWaitOp.create(
-        operands=[multiply.result],
-        properties={"pending": IntegerAttr(0, i32)},
-        result_types=[op.result.type],
-        location=op.location,
-    )
-    insert_before(multiply, op)
-    insert_before(done, op)
-    insert_before(gpu.BarrierOp.create(location=op.location), op)
-    replace_op(op, [done.result])
+    e, kind = Emitter(op), op.result.type
+    how: dict[str, Attribute] = {"instruction": StringAttr(instruction_of(op))}
+    if op.max_num_imprecise_acc is not None:
+        how["max_num_imprecise_acc"] = op.max_num_imprecise_acc
+    multiply = e.make(gpu.WgmmaOp, [a, a_slot, b, b_slot, op.acc], kind, **how)
+    done = e.make(gpu.WgmmaWaitOp, [multiply], kind, pending=IntegerAttr(0, i32))
+    e.insert_op(gpu.BarrierOp.create())
+    replace_op(op, [done])
     for load in loads:
         if load is not None:
-            load.detach()
-            load.erase()
+            erase(load)
 
 
 def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[gpu.LocalLoadOp]:
@@ -269,24 +253,30 @@ def _stage_group(
     reads: list[gpu.LocalLoadOp] = []
     for load in loads:
         buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
-        read = gpu.LocalLoadOp.create(
-            operands=[buffer, slot], result_types=[load.result.type], location=load.location
-        )
-        read.result.name_hint = load.result.name_hint
-        reads.append(read)
+        reads.append(_read(load, buffer, slot, load.result.type))
     if reads:
         barrier = gpu.BarrierOp.create(location=op.location)
         for new in (gpu.AsyncCommitGroupOp.create(), _wait(0), barrier, *reads):
             insert_before(new, first)
     for load, read in zip(loads, reads, strict=True):
         load.result.replace_all_uses_with(read.result)
-        load.detach()
-        load.erase()
+        erase(load)
         read_converted(read)
         read_in_each_layout(read)
         if read.parent is not None:
             read_for_casts(read)
     return [read for read in reads if read.parent is not None]
+
+
+def _read(
+    load: tile.LoadViewOp, buffer: SSAValue, slot: SSAValue, kind: Attribute
+) -> gpu.LocalLoadOp:
+    """Read, in no block yet, from a stage of a buffer what was loaded."""
+    read = gpu.LocalLoadOp.create(
+        operands=[buffer, slot], result_types=[kind], location=load.location
+    )
+    read.result.name_hint = load.result.name_hint
+    return read
 
 
 def _wait(pending: int) -> Operation:
@@ -391,15 +381,11 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         buffer, slot = _operand(source, load, None, op, function, {}, LINEAR)
         layout = gpu.layout_of(value)
         kind = value.type if layout is None else gpu.laid_out(tile.element_of(source), layout)
-        read = gpu.LocalLoadOp.create(
-            operands=[buffer, slot], result_types=[kind], location=load.location
-        )
-        read.result.name_hint = load.result.name_hint
+        read = _read(load, buffer, slot, kind)
         reads += [read, *_again(casts, read.result, value)]
         op.operands[index] = reads[-1].results[0]
         for old in (*behind, convert, *before, load):
-            old.detach()
-            old.erase()
+            erase(old)
     if not reads:
         return
     landed: list[Operation] = [
@@ -435,13 +421,6 @@ def _again(casts: list[Operation], value: SSAValue, like: SSAValue) -> list[Oper
     for cast in reversed(casts):
         element = tile.element_of(cast.results[0])
         kind = like.type if layout is None else gpu.laid_out(element, layout)
-        made.append(
-            type(cast).create(
-                operands=[value],
-                result_types=[kind],
-                properties=cast.properties,
-                location=cast.location,
-            )
-        )
+        made.append(with_operands(cast, [value], [kind]))
         value = made[-1].results[0]
     return made

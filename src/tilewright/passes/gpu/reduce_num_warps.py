@@ -31,17 +31,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import accessed, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence, is_search
@@ -54,28 +53,26 @@ _ACCESSES = _VIEWS | tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 
 
 @dataclass(frozen=True)
-class ReduceNumWarps(Pass):
+class ReduceNumWarps(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "reduce-num-warps"
     elements_per_thread: int = 4
     """Elements of the largest tile that each thread should have at least."""
     schedulers_per_sm: int = 4
     """More warps than this must have twice as many elements a thread."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            largest = _largest_tile(function)
-            warps = warps_of(function)
-            wanted = min(self.elements_per_thread, _mean_run(function))
-            if any(isinstance(op, scf.ForOp) and _is_elementwise(op) for op in function.walk()):
-                wanted = 1
-            while largest and warps > max(1, num_ctas_of(function)):
-                share = wanted * (2 if warps > self.schedulers_per_sm else 1)
-                if largest >= _LANES * warps * share:
-                    break
-                warps //= 2
-            function.attributes[WARPS] = IntegerAttr(warps, i32)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        largest = _largest_tile(function)
+        warps = warps_of(function)
+        wanted = min(self.elements_per_thread, _mean_run(function))
+        if any(isinstance(op, scf.ForOp) and _is_elementwise(op) for op in function.walk()):
+            wanted = 1
+        while largest and warps > max(1, num_ctas_of(function)):
+            share = wanted * (2 if warps > self.schedulers_per_sm else 1)
+            if largest >= _LANES * warps * share:
+                break
+            warps //= 2
+        function.attributes[WARPS] = IntegerAttr(warps, i32)
 
 
 def _is_elementwise(loop: scf.ForOp) -> bool:

@@ -50,7 +50,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -64,7 +64,7 @@ from tilewright.passes.analysis.effects import (
     is_pure_elementwise,
     is_volatile,
 )
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.min_cut import min_vertex_cut
@@ -89,10 +89,9 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.trunc")
 
 
 @dataclass(frozen=True)
-class RematerializeAcrossReductions(Pass):
+class RematerializeAcrossReductions(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "rematerialize-across-reductions"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes of a row that a CTA holds in registers."""
@@ -103,33 +102,32 @@ class RematerializeAcrossReductions(Pass):
     max_instructions: int = 12
     """Instructions per element that are repeated after one reduction."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.CLUSTERS):
             return
-        for function in functions_of(module):
-            if num_ctas_of(function) > 1 or not is_distributable(function):
-                continue
-            block = function.body.block
+        if num_ctas_of(function) > 1 or not is_distributable(function):
+            return
+        block = function.body.block
+        reductions = [op for op in block.ops if isinstance(op, tile.ReduceOp)]
+        if not reductions:
+            return
+        before, after = self._bytes_held(block, reductions, reload=False)
+        exceeds = self._ctas(before) > self.max_ctas
+        if exceeds:
+            merge_reductions(function)
             reductions = [op for op in block.ops if isinstance(op, tile.ReduceOp)]
-            if not reductions:
-                continue
-            before, after = self._bytes_held(block, reductions, reload=False)
-            exceeds = self._ctas(before) > self.max_ctas
-            if exceeds:
-                merge_reductions(function)
-                reductions = [op for op in block.ops if isinstance(op, tile.ReduceOp)]
-                before, after = self._bytes_held(block, reductions, reload=True)
-            in_one = self._ctas(before) == 1
-            fits = in_one and self._fits(function, after) and not self._fits(function, before)
-            as_many = self._ctas(after) == self._ctas(before)
-            late = _sinks_across(function, reductions) if exceeds else late_operations(function)
-            if not fits and (as_many or late):
-                continue
-            for number, reduction in reversed(list(enumerate(reductions))):
-                cut = _Cut(_HeldValues(block), reduction, exceeds)
-                if self._is_worth(cut):
-                    cut.recompute(number)
-            erase_dead(block)
+            before, after = self._bytes_held(block, reductions, reload=True)
+        in_one = self._ctas(before) == 1
+        fits = in_one and self._fits(function, after) and not self._fits(function, before)
+        as_many = self._ctas(after) == self._ctas(before)
+        late = _sinks_across(function, reductions) if exceeds else late_operations(function)
+        if not fits and (as_many or late):
+            return
+        for number, reduction in reversed(list(enumerate(reductions))):
+            cut = _Cut(_HeldValues(block), reduction, exceeds)
+            if self._is_worth(cut):
+                cut.recompute(number)
+        erase_dead(block)
 
     def _bytes_held(
         self, block: Block, reductions: Sequence[tile.ReduceOp], *, reload: bool

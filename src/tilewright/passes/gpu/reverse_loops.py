@@ -50,13 +50,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of, start_of
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.batch_loads import is_clear_of, is_simple
 from tilewright.passes.gpu.set_eviction_policies import axes_of_grid, blocks_of, repeated_loads
 from tilewright.targets import TargetInfo
@@ -71,18 +71,16 @@ _COMMUTATIVE = (
 
 
 @dataclass(frozen=True)
-class ReverseLoops(Pass):
+class ReverseLoops(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "reverse-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            axes = axes_of_grid(function)
-            for block in blocks_of(function):
-                for loop in _backwards(block, axes):
-                    _reverse(loop)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        axes = axes_of_grid(function)
+        for block in blocks_of(function):
+            for loop in _backwards(block, axes):
+                _reverse(loop)
 
 
 def _backwards(block: Block, axes: set[int]) -> list[scf.ForOp]:

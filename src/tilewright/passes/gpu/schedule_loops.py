@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -40,7 +39,7 @@ from tilewright.passes.analysis.edit import erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, register_split
@@ -68,10 +67,9 @@ _RESERVE_BYTES = 1024
 
 
 @dataclass(frozen=True)
-class ScheduleLoops(Pass):
+class ScheduleLoops(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "schedule-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
@@ -84,12 +82,11 @@ class ScheduleLoops(Pass):
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            plans = _plans(function, target, self)
-            if plans:
-                _rewrite(function, plans)
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        plans = _plans(function, target, self)
+        if plans:
+            _rewrite(function, plans)
+            erase_dead(function.body.block)
 
 
 @dataclass(eq=False)
@@ -210,7 +207,7 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
         allocation: Any = buffer.owner
         allocation.detach()
         insert_before(allocation, entry)
-    producer = Producer(entry)
+    producer = Producer(entry, register_split(warps_of(function)))
     rings: list[Ring] = []
     copied: Position | None = None
     read: Position | None = None
@@ -229,7 +226,7 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
         copied = producer.add(loop, rings, plan.taken, plan.stages, copied)
         at = read or Position(constant(0, loop), constant(0, loop))
         read = Consumer(plan.schedule, rings, plan.stages).rewrite(at)
-    producer.finish(register_split(warps_of(function)))
+    producer.finish()
 
 
 def _rings(plan: _Plan, shapes: list[Any], warps: int, entry: Operation) -> list[Ring]:

@@ -54,7 +54,6 @@ SHARED_FMA = "fma.f32"
 class SelectMma(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "select-mma"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     fallback_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "promote-shared": {"wgmma": False}

@@ -52,7 +52,6 @@ from tilewright.targets import TargetInfo
 class SelectWgmmaRs(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "select-wgmma-rs"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
 

@@ -41,14 +41,14 @@ from itertools import combinations
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import same_addresses, same_scalar
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 LAST, FIRST = StringAttr("evict_last"), StringAttr("evict_first")
@@ -56,17 +56,15 @@ _DIVISIONS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 
 @dataclass(frozen=True)
-class SetEvictionPolicies(Pass):
+class SetEvictionPolicies(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "set-eviction-policies"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            axes = axes_of_grid(function)
-            for block in blocks_of(function):
-                _set_in(block, axes)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        axes = axes_of_grid(function)
+        for block in blocks_of(function):
+            _set_in(block, axes)
 
 
 def axes_of_grid(function: FuncOp) -> set[int]:

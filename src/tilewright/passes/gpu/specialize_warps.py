@@ -29,18 +29,25 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import closure, preceding
 from tilewright.layouts.fragments import parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
-from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, start_of
+from tilewright.passes.analysis.edit import (
+    Mapping,
+    block_of,
+    end_of,
+    erase,
+    insert_before,
+    start_of,
+)
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
-from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice
@@ -56,7 +63,8 @@ from tilewright.passes.gpu.pipeline_loads import (
     stages_of,
     widen,
 )
-from tilewright.passes.gpu.scheduling.ring import Position, advance, compare, true
+from tilewright.passes.gpu.scheduling.producer import insert_producer, producer_loop, producer_warp
+from tilewright.passes.gpu.scheduling.ring import Position, advance, barriers, compare, true
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import Feature, TargetInfo
 
@@ -73,10 +81,9 @@ _MOST_WARPS = 12
 
 
 @dataclass(frozen=True)
-class SpecializeWarps(Pass):
+class SpecializeWarps(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "specialize-warps"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
@@ -87,11 +94,10 @@ class SpecializeWarps(Pass):
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            if num_ctas_of(function) == 1:
-                _specialize(function, target, self)
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        if num_ctas_of(function) == 1:
+            _specialize(function, target, self)
+            erase_dead(function.body.block)
 
 
 def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) -> None:
@@ -209,18 +215,14 @@ class _Specializer(Pipeliner):
             return
         self.transport, self.late, self.lag = transport, True, 1
         self.ops, self.carried = sliced
-        barriers: Any = transport.barriers.owner
-        if barriers.parent is not first:
-            barriers.detach()
-            insert_before(barriers, start_of(first))
+        full: Any = transport.barriers.owner
+        if full.parent is not first:
+            full.detach()
+            insert_before(full, start_of(first))
         for copy in self.pattern.copies:
             widen(copy.buffer, self.stages)
-        free = gpu.MbarrierInitOp.create(
-            result_types=[gpu.MbarriersType(IntAttr(self.stages))],
-            properties={"arrival_count": IntegerAttr(warps_of(self.function), i32)},
-        )
-        insert_before(free, barriers)
-        self.free, self.around = free.result, around
+        self.free = barriers(self.stages, warps_of(self.function), full)
+        self.around = around
         place = around or self.loop
         self._produce(place)
         zeros = [constant(0, place), constant(0, place)]
@@ -230,72 +232,50 @@ class _Specializer(Pipeliner):
     # ---- producer warp --------------------------------------------------------------------
 
     def _produce(self, place: Operation) -> None:
-        first = [constant(0, place), constant(1, place)]  # the stages are free to begin with
+        produce = producer_warp(self.registers, place.location)
+        end = end_of(produce.body.block)
+        first = Position(
+            constant(0, place), constant(1, place)
+        )  # the stages are free to begin with
         yes = true(place)
         if self.around is None:
-            role = self._copies({}, first, yes)
+            self._copies({}, first, yes, end)
         else:
-            role = self._copies_of_tiles(self.around, first, yes)
-        names = ("producer_registers", "consumer_registers") if self.registers else ()
-        produce = gpu.ProducerWarpOp.create(
-            properties={n: IntegerAttr(r, i32) for n, r in zip(names, self.registers, strict=True)},
-            regions=[Region(Block([role]))],
-            location=role.location,
-        )
-        insert_before(produce, place)
+            self._copies_of_tiles(self.around, first, yes, end)
+        insert_producer(produce, place)
 
     def _copies_of_tiles(
-        self, around: scf.ForOp, first: list[SSAValue], yes: SSAValue
-    ) -> scf.ForOp:
+        self, around: scf.ForOp, first: Position, yes: SSAValue, end: Operation
+    ) -> None:
         """The producer's loop over tiles: the scalar prologue of a tile, then its TMA loads."""
-        body = around.body.block
-        inside = Block(arg_types=[body.args[0].type, *(v.type for v in first)])
-        counter, slot, phase = inside.args
+        body, e = around.body.block, Emitter(end, around.location)
+        tiles, inner = e.loop(around.operands[:3], [first.stage, first.phase])
+        counter, stage, phase = tiles.body.block.args
         mapping: dict[SSAValue, SSAValue] = {body.args[0]: counter}
         before = list(takewhile(lambda op: op is not self.loop, body.ops))
         loaded = _made_of([op for op in before if isinstance(op, tile.LoadOp | tile.LoadViewOp)])
         for op in before:
-            if op in loaded:  # used by consumers only
-                continue
-            inside.add_op(op.clone(mapping))
-        copies = self._copies(mapping, [slot, phase], yes)
-        inside.add_op(copies)
-        inside.add_op(scf.YieldOp.create(operands=list(copies.results[-2:])))
-        return scf.ForOp.create(
-            operands=[around.lb, around.ub, around.step, *first],
-            result_types=[v.type for v in first],
-            regions=[Region(inside)],
-            location=around.location,
-        )
+            if op not in loaded:  # others are used by consumers only
+                insert_before(op.clone(mapping), inner.anchor)
+        copies = self._copies(mapping, Position(stage, phase), yes, inner.anchor)
+        inner.anchor.operands = copies.results[-2:]
 
     def _copies(
-        self, outside: dict[SSAValue, SSAValue], first: list[SSAValue], yes: SSAValue
+        self,
+        outside: dict[SSAValue, SSAValue],
+        first: Position,
+        yes: SSAValue,
+        before: Operation,
     ) -> scf.ForOp:
         """The producer's loop over iterations. `outside`: values of the loop over tiles -> their copies."""
-        loop = self.loop
 
-        def there(value: SSAValue) -> SSAValue:
-            return outside.get(value, value)
+        def issue(state: Mapping, at: Position, end: Operation) -> Mapping:
+            insert_before(gpu.MbarrierWaitOp.create(operands=[self.free, at.stage, at.phase]), end)
+            mapping = clone_slice(self.ops, state, end, None)
+            self.transport.start(mapping, at.stage, yes, end)
+            return mapping
 
-        inits = [there(loop.iter_args[arg.index - 1]) for arg in self.carried]
-        kinds = [self.body.args[0].type, *(v.type for v in (*inits, *first))]
-        inside = Block([end := scf.YieldOp.create()], arg_types=kinds)
-        counter, *scalars, slot, phase = inside.args
-        insert_before(gpu.MbarrierWaitOp.create(operands=[self.free, slot, phase]), end)
-        state: dict[SSAValue, SSAValue] = {**outside, self.body.args[0]: counter}
-        state.update(zip(self.carried, scalars, strict=True))
-        mapping = clone_slice(self.ops, state, end, None)
-        self.transport.start(mapping, slot, yes, end)
-        carried = [end_of(self.body).operands[arg.index - 1] for arg in self.carried]
-        yields = [mapping.get(value, value) for value in carried]
-        after = advance(Position(slot, phase), self.stages, end)
-        end.operands = [*yields, after.stage, after.phase]
-        return scf.ForOp.create(
-            operands=[there(loop.lb), there(loop.ub), there(loop.step), *inits, *first],
-            result_types=[v.type for v in (*inits, *first)],
-            regions=[Region(inside)],
-            location=loop.location,
-        )
+        return producer_loop(self.loop, self.carried, outside, first, self.stages, issue, before)
 
     # ---- consumer warps ------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -53,7 +53,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of, erase, replace_values, with_operands
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import (
     instructions,
@@ -92,10 +92,9 @@ _MIN_ELEMENTS_PER_THREAD, _MAX_ELEMENTS_PER_THREAD = 8, 64
 
 
 @dataclass(frozen=True)
-class StripMineTiles(Pass):
+class StripMineTiles(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "strip-mine-tiles"
     elements_per_thread: int = 64
     """Elements of a tile that a thread may hold."""
     elements_per_cta: int = 49152
@@ -115,22 +114,21 @@ class StripMineTiles(Pass):
         "cache-in-shared": {"mark_cacheable": False}
     }
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            planned = _Planner(self, function).plans()
-            kept: CachePlan | None = None
-            loops = 0
-            for plan, groups in planned:
-                here = CachePlan() if kept else self._kept(plan, groups, function, target)
-                kept = kept or (here if here.count else None)
-                for number, group in enumerate(groups):
-                    _Writer(group, here, loops).write(number % 2 == 1)
-                    loops += 1
-            for _, groups in reversed(planned):
-                for op in (op for group in reversed(groups) for op in group.sinks):
-                    erase(op)
-            if planned:
-                erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        planned = _Planner(self, function).plans()
+        kept: CachePlan | None = None
+        loops = 0
+        for plan, groups in planned:
+            here = CachePlan() if kept else self._kept(plan, groups, function, target)
+            kept = kept or (here if here.count else None)
+            for number, group in enumerate(groups):
+                _Writer(group, here, loops).write(number % 2 == 1)
+                loops += 1
+        for _, groups in reversed(planned):
+            for op in (op for group in reversed(groups) for op in group.sinks):
+                erase(op)
+        if planned:
+            erase_dead(function.body.block)
 
     def _kept(
         self, plan: Plan, groups: list[Group], function: FuncOp, target: TargetInfo

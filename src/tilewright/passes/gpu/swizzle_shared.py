@@ -57,7 +57,6 @@ MODES = ("swizzle", "pad", "none")
 class SwizzleShared(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "swizzle-shared"
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     mode: str = "swizzle"
     """`swizzle`, `pad` or `none`."""

@@ -18,11 +18,11 @@ stay loops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.func import FuncOp
 
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 UNROLL = "gpu.unroll"
@@ -30,11 +30,8 @@ UNROLL = "gpu.unroll"
 
 
 @dataclass(frozen=True)
-class Unroll(Pass):
+class Unroll(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "unroll"
-
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            function.attributes[UNROLL] = UnitAttr()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        function.attributes[UNROLL] = UnitAttr()

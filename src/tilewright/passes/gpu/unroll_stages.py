@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -39,7 +39,7 @@ from tilewright.passes.analysis.edit import (
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.registers import registers_allowed
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.shifts import registers
@@ -51,23 +51,21 @@ _SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class UnrollStages(Pass):
+class UnrollStages(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "unroll-stages"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
     most_stages: int = 0
     """Stages of loops that are unrolled."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            for op in list(function.walk()):
-                if isinstance(op, scf.ForOp) and _is_short(op) and _has_registers(op, function):
-                    stages, counters = _ring_counters(op)
-                    if 1 < stages <= self.most_stages:
-                        _Unroller(op, stages, counters).run()
-            erase_dead(function.body.block)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()):
+            if isinstance(op, scf.ForOp) and _is_short(op) and _has_registers(op, function):
+                stages, counters = _ring_counters(op)
+                if 1 < stages <= self.most_stages:
+                    _Unroller(op, stages, counters).run()
+        erase_dead(function.body.block)
 
 
 def _is_short(loop: scf.ForOp) -> bool:

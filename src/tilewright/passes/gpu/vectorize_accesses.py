@@ -31,7 +31,7 @@ from math import gcd
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, UnitAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -45,7 +45,7 @@ from tilewright.passes.analysis.forms import LANE
 from tilewright.passes.analysis.lane_groups import Kind, LaneGroups
 from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import (
     CHECKED,
     COUNTING,
@@ -78,36 +78,34 @@ _WIDE = frozenset(
 
 
 @dataclass(frozen=True)
-class VectorizeAccesses(Pass):
+class VectorizeAccesses(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "vectorize-accesses"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes that one access may take (4, 8 or 16)."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module):
-            known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
-            wide = target.has(Feature.VECTOR_ATOMICS)
-            groups = LaneGroups(Facts(address_arithmetic(function)))
-            _RegisterGroups(function, self.max_bytes, groups).run()
-            for op in function.walk():
-                unaligned = False
-                if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
-                    width = self._reduction_width(op, forms, groups, wide)
-                    bytes_ = width * tile.element_bytes(op.value)
-                    unaligned = _alignment(op, forms, groups, width) % bytes_ != 0
-                else:
-                    width = self._width(op, known)
-                    if isinstance(op, tile.StoreViewOp) and width > 1:
-                        unaligned = vector_width(op, known).checked
-                self._report(op, width, known)
-                if width > 1:
-                    op.attributes[VECTOR] = IntegerAttr(width, i32)
-                    if unaligned:
-                        op.attributes[CHECKED] = UnitAttr()
-                    self._claim(op, width)
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
+        wide = target.has(Feature.VECTOR_ATOMICS)
+        groups = LaneGroups(Facts(address_arithmetic(function)))
+        _RegisterGroups(function, self.max_bytes, groups).run()
+        for op in function.walk():
+            unaligned = False
+            if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
+                width = self._reduction_width(op, forms, groups, wide)
+                bytes_ = width * tile.element_bytes(op.value)
+                unaligned = _alignment(op, forms, groups, width) % bytes_ != 0
+            else:
+                width = self._width(op, known)
+                if isinstance(op, tile.StoreViewOp) and width > 1:
+                    unaligned = vector_width(op, known).checked
+            self._report(op, width, known)
+            if width > 1:
+                op.attributes[VECTOR] = IntegerAttr(width, i32)
+                if unaligned:
+                    op.attributes[CHECKED] = UnitAttr()
+                self._claim(op, width)
 
     def _report(self, op: Operation, width: int, known: Facts) -> None:
         """Report what keeps an access to global memory from `max_bytes`."""

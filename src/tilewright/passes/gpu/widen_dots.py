@@ -29,7 +29,7 @@ from math import prod
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import IntegerType, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
@@ -46,7 +46,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.base import Pass, functions_of
+from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.registers import registers_allowed
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.select_mma import is_wgmma
@@ -64,22 +64,21 @@ Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)
-class WidenDots(Pass):
+class WidenDots(FunctionPass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "widen-dots"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "normalize-loops")
     widest: int = 0
     """Columns up to which dots are widened."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        for function in functions_of(module) if self.widest else ():
-            for op in list(function.walk()):
-                if isinstance(op, scf.ForOp):
-                    axes = _Axes(op, self.widest)
-                    if axes.found() and _fits(op, axes, function):
-                        _Widener(op, axes).run()
+    def run(self, function: FuncOp, target: TargetInfo) -> None:
+        for op in list(function.walk()) if self.widest else ():
+            if isinstance(op, scf.ForOp):
+                axes = _Axes(op, self.widest)
+                if axes.found() and _fits(op, axes, function):
+                    _Widener(op, axes).run()
+        if self.widest:
             erase_dead(function.body.block)
 
 

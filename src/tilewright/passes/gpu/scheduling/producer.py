@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import branch, end_of, insert_before
+from tilewright.passes.analysis.edit import Mapping, branch, end_of, erase, insert_before
 from tilewright.passes.analysis.effects import has_effect, is_pure
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_engines import tma_loads
 from tilewright.passes.gpu.scheduling.ring import Position, Ring, advance, constant
@@ -62,20 +64,72 @@ def _repeatable(op: Operation, function: FuncOp) -> bool:
     return is_pure(op) and not op.regions
 
 
+def producer_warp(registers: Sequence[int], location: LocationAttr) -> gpu.ProducerWarpOp:
+    """A producer warp, in no block yet, that does nothing so far: the `scf.yield` at its end is a place for operations,
+    which `insert_producer` takes away. `registers`: per producer and per consumer thread; () where both keep theirs."""
+    names = ("producer_registers", "consumer_registers") if registers else ()
+    return gpu.ProducerWarpOp.create(
+        properties={n: IntegerAttr(r, i32) for n, r in zip(names, registers, strict=True)},
+        regions=[Region(Block([scf.YieldOp.create()]))],
+        location=location,
+    )
+
+
+def insert_producer(produce: gpu.ProducerWarpOp, before: Operation) -> None:
+    """Insert a producer warp that is complete."""
+    erase(end_of(produce.body.block))
+    insert_before(produce, before)
+
+
+def producer_loop(
+    loop: scf.ForOp,
+    carried: Sequence[BlockArgument],
+    outside: Mapping,
+    first: Position,
+    stages: int,
+    issue: Callable[[Mapping, Position, Operation], Mapping],
+    before: Operation,
+) -> scf.ForOp:
+    """Insert the producer's part of a loop, whose last two results are the position of its rings after it.
+
+    `carried`: scalars of the loop that copies depend on. `outside`: values from before it -> those of the producer.
+    `issue` emits an iteration, given its values, position and end, and returns the values with those computed in it.
+    """
+
+    def there(value: SSAValue) -> SSAValue:
+        return outside.get(value, value)
+
+    inits = [*(there(loop.iter_args[a.index - 1]) for a in carried), first.stage, first.phase]
+    e = Emitter(before, loop.location)
+    new, inner = e.loop([there(v) for v in loop.operands[:3]], inits)
+    counter, *scalars, stage, phase = new.body.block.args
+    at, end = Position(stage, phase), inner.anchor
+    state = {
+        **outside,
+        loop.body.block.args[0]: counter,
+        **dict(zip(carried, scalars, strict=True)),
+    }
+    mapping = issue(state, at, end)
+    after = advance(at, stages, end)
+    yields = [end_of(loop.body.block).operands[a.index - 1] for a in carried]
+    end.operands = [*(mapping.get(v, v) for v in yields), after.stage, after.phase]
+    return new
+
+
 class Producer:
     """Builds the region of a producer warp."""
 
-    def __init__(self, anchor: Operation) -> None:
-        self._end = scf.YieldOp.create()
-        self._block = Block([self._end])
+    def __init__(self, anchor: Operation, registers: tuple[int, int]) -> None:
+        """`registers`: per producer and per consumer thread."""
         self._anchor = anchor
-        self._mapping: dict[SSAValue, SSAValue] = {}
+        self._op = producer_warp(registers, anchor.location)
+        self._mapping: Mapping = {}
 
     def add(
         self, loop: scf.ForOp, rings: list[Ring], taken: Slice, stages: int, at: Position | None
     ) -> Position:
         """Emit the copies of a loop from a ring position on (None: all stages are empty); return the final position."""
-        end = self._end
+        end = end_of(self._op.body.block)
         for op in taken.outside:
             if op.results and op.results[0] in self._mapping:
                 continue
@@ -83,56 +137,23 @@ class Producer:
         first = at or Position(
             constant(0, end), constant(1, end)
         )  # the phase before the first counts as complete
-        new = self._loop(loop, rings, taken, stages, first)
-        insert_before(new, end)
+
+        def issue(mapping: Mapping, at: Position, end: Operation) -> Mapping:
+            for op in taken.inside:
+                insert_before(op.clone(mapping), end)
+            for ring in rings:
+                _load(ring, mapping, at, end)
+            return mapping
+
+        new = producer_loop(loop, taken.carried, self._mapping, first, stages, issue, end)
         return Position(*new.results[-2:])
 
-    def _loop(
-        self, loop: scf.ForOp, rings: list[Ring], taken: Slice, stages: int, first: Position
-    ) -> scf.ForOp:
-        there = self._there
-        inits = [there(loop.iter_args[a.index - 1]) for a in taken.carried]
-        scalars = [*inits, first.stage, first.phase]
-        end = scf.YieldOp.create()
-        kinds = [loop.body.block.args[0].type, *(v.type for v in scalars)]
-        inside = Block([end], arg_types=kinds)
-        counter, *carried, stage, phase = inside.args
-        mapping = {**self._mapping, loop.body.block.args[0]: counter}
-        mapping.update(zip(taken.carried, carried, strict=True))
-        for op in taken.inside:
-            insert_before(op.clone(mapping), end)
-        for ring in rings:
-            _load(ring, mapping, Position(stage, phase), end)
-        after = [end_of(loop.body.block).operands[a.index - 1] for a in taken.carried]
-        following = advance(Position(stage, phase), stages, end)
-        yields = [*(mapping.get(v, v) for v in after), following.stage, following.phase]
-        end.operands = yields
-        return scf.ForOp.create(
-            operands=[there(loop.lb), there(loop.ub), there(loop.step), *scalars],
-            result_types=[v.type for v in scalars],
-            regions=[Region(inside)],
-            location=loop.location,
-        )
-
-    def _there(self, value: SSAValue) -> SSAValue:
-        return self._mapping.get(value, value)
-
-    def finish(self, registers: tuple[int, int]) -> None:
-        """Insert the producer region at the kernel's entry. `registers`: per producer and per consumer thread."""
-        self._end.detach()
-        region = Region(self._block)
-        produce = gpu.ProducerWarpOp.create(
-            regions=[region],
-            properties={
-                "producer_registers": IntegerAttr(registers[0], i32),
-                "consumer_registers": IntegerAttr(registers[1], i32),
-            },
-            location=self._anchor.location,
-        )
-        insert_before(produce, self._anchor)
+    def finish(self) -> None:
+        """Insert the producer region at the kernel's entry."""
+        insert_producer(self._op, self._anchor)
 
 
-def _load(ring: Ring, mapping: dict[SSAValue, SSAValue], at: Position, before: Operation) -> None:
+def _load(ring: Ring, mapping: Mapping, at: Position, before: Operation) -> None:
     """Wait until a stage is empty, then issue the group's copies to it."""
     wait = gpu.MbarrierWaitOp.create(operands=[ring.empty, at.stage, at.phase])
     elect = gpu.ElectOp.create(result_types=[i1])
