@@ -88,6 +88,17 @@ def incoming(value: SSAValue) -> list[SSAValue] | None:
     return None
 
 
+def outgoing(user: Operation, index: int) -> list[SSAValue] | None:
+    """The results and block arguments that `scf.for` and `scf.if` give the operand `index` of `user` to; None: `user` is none
+    of these, nor the end of one."""
+    if isinstance(user, scf.ForOp):
+        return [user.results[index - 3], user.body.block.args[index - 2]]
+    above = user.parent_op() if isinstance(user, scf.YieldOp) else None
+    if isinstance(above, scf.ForOp):
+        return [above.results[index], above.body.block.args[index + 1]]
+    return [above.results[index]] if isinstance(above, scf.IfOp) else None
+
+
 def results_of_users(value: SSAValue) -> list[SSAValue]:
     """The results of the operations that use a value."""
     return [result for use in value.uses for result in use.operation.results]

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import Promise
+from tilewright.ir.walk import closure, outgoing
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.masks import Conjunct, Limit
@@ -44,19 +45,14 @@ class DemandedRows:
         Follows every use. False for a use that mixes rows or is unknown.
         """
         expected = self._expanded(limit)
-        seen: set[tuple[SSAValue, int]] = set()
-        pending: _Slices = [(value, dim)]
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            tile_, along = current
+        following: _Slices = []
+        for tile_, along in closure([(value, dim)], lambda _: following):
+            following.clear()
             for use in tile_.uses:
-                following = self._follow(use.operation, use.index, tile_, along, expected)
-                if following is None:
+                rows = self._follow(use.operation, use.index, tile_, along, expected)
+                if rows is None:
                     return False
-                pending.extend(following)
+                following.extend(rows)
         return True
 
     def _follow(
@@ -69,7 +65,8 @@ class DemandedRows:
             case tile.DotOp():
                 return _through_dot(op, value, dim)
             case scf.YieldOp() | scf.ForOp():
-                return _through_loop(op, index, dim)
+                passed = outgoing(op, index)
+                return None if passed is None else [(v, dim) for v in passed]
             case tile.BroadcastOp():
                 return [(op.result, dim)] if tile.shape_of(value)[dim] > 1 else None
             case tile.ExpandDimsOp():
@@ -126,13 +123,3 @@ def _through_dot(op: tile.DotOp, value: SSAValue, dim: int) -> _Slices | None:
         if operand is value and dim not in kept:
             return None
     return [(op.result, dim)]
-
-
-def _through_loop(op: scf.YieldOp | scf.ForOp, index: int, dim: int) -> _Slices | None:
-    """Values that a loop or branch forwards."""
-    if isinstance(op, scf.ForOp):
-        return [(op.results[index - 3], dim), (op.body.block.args[index - 2], dim)]
-    parent = op.parent_op()
-    if isinstance(parent, scf.ForOp):
-        return [(parent.results[index], dim), (parent.body.block.args[index + 1], dim)]
-    return [(parent.results[index], dim)] if isinstance(parent, scf.IfOp) else None

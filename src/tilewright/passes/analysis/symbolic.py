@@ -72,16 +72,23 @@ class Symbolic:
         return Polynomial.leaf(self._leaves[value])
 
     def step_per_iteration(self, polynomial: Polynomial, loop: scf.ForOp) -> int | None:
-        """The constant by which a polynomial changes when the counter of a loop grows by one; None if it depends on
-        other values of the loop."""
+        """The constant by which a polynomial changes when the counter of a loop grows by one; None if it is none."""
+        change = self.change_per_iteration(polynomial, loop)
+        return change.number if change is not None else None
+
+    def change_per_iteration(self, polynomial: Polynomial, loop: scf.ForOp) -> Polynomial | None:
+        """By how much a polynomial changes when the counter of a loop grows by one; None if it is not linear in that, or
+        depends on other values of the loop."""
         counter: Leaf = self.leaf(loop.body.block.args[0]).terms[0][0][0]
-        step = 0
+        change: dict[Monomial, int] = {}
         for monomial, coefficient in polynomial.terms:
-            if monomial == (counter,):
-                step = coefficient
-            elif any(defined_inside(leaf.value, loop) for leaf in monomial):
+            rest = tuple(leaf for leaf in monomial if leaf != counter)
+            inside = any(defined_inside(leaf.value, loop) for leaf in rest)
+            if inside or len(rest) < len(monomial) - 1:
                 return None
-        return step
+            if len(rest) < len(monomial):
+                change[rest] = change.get(rest, 0) + coefficient
+        return Polynomial.of(change)
 
     def _find(self, value: SSAValue) -> Polynomial:
         number = constant_int(value)

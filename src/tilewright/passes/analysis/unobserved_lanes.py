@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import has_effect, is_pure_elementwise
 from tilewright.passes.analysis.emit import constant_int, uniform_constant
 
@@ -43,20 +44,13 @@ def _all_uses(value: SSAValue, leaves_out: Callable[[Operation, SSAValue], bool]
 
     False for a use that mixes lanes or is unknown.
     """
-    seen: set[SSAValue] = set()
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for use in current.uses:
-            op = use.operation
-            if leaves_out(op, current):
-                continue
-            if not (is_pure_elementwise(op) or isinstance(op, gpu.ConvertLayoutOp)):
-                return False
-            pending.extend(op.results)
+    results: list[SSAValue] = []
+    for current in closure([value], lambda _: results):
+        users = [use.operation for use in current.uses]
+        users = [op for op in users if not leaves_out(op, current)]
+        if not all(is_pure_elementwise(op) or isinstance(op, gpu.ConvertLayoutOp) for op in users):
+            return False
+        results[:] = [result for op in users for result in op.results]
     return True
 
 

@@ -28,14 +28,13 @@ memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.ir.walk import incoming
+from tilewright.ir.walk import closure, incoming, outgoing
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
@@ -105,22 +104,17 @@ def _added_up(op: tile.DotOp) -> set[tile.DotOp] | None:
     """The dots that share an accumulator chain with `op`; None if a result of the chain is an operand of
     another dot."""
     dots: set[tile.DotOp] = set()
-    pending, seen = [op.result], set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        pending += _made_of(value)
+    near: list[SSAValue] = []
+    for value in closure([cast(SSAValue, op.result)], lambda _: near):
+        near[:] = _made_of(value)
         for use in value.uses:
             user = use.operation
             if isinstance(user, tile.DotOp):
                 if use.index != 2:
                     return None
-                dots.add(user)
-                pending.append(user.result)
+                near.append(user.result)
             else:
-                pending += _follows(user, use.index, value)
+                near.extend(_follows(user, use.index, value))
         if isinstance(value.owner, tile.DotOp):
             dots.add(value.owner)
     return dots
@@ -140,14 +134,9 @@ def _made_of(value: SSAValue) -> list[SSAValue]:
 
 def _follows(user: Operation, index: int, value: SSAValue) -> list[SSAValue]:
     """Tiles of the same shape that a use makes of one."""
-    if isinstance(user, scf.ForOp):
-        return [user.body.block.args[index - 2], user.results[index - 3]]
-    if isinstance(user, scf.YieldOp):
-        parent = user.parent_op()
-        if isinstance(parent, scf.ForOp):
-            return [parent.results[index], parent.body.block.args[index + 1]]
-        return [parent.results[index]] if isinstance(parent, scf.IfOp) else []
-    return [v for v in user.results if _like(v, value)] if is_pure_elementwise(user) else []
+    if is_pure_elementwise(user):
+        return [v for v in user.results if _like(v, value)]
+    return outgoing(user, index) or []
 
 
 def _like(value: SSAValue, other: SSAValue) -> bool:

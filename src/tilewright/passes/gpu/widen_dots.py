@@ -44,7 +44,7 @@ from tilewright.passes.analysis.effects import (
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
-from tilewright.passes.analysis.polynomial import Leaf, Polynomial
+from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.registers import registers_allowed
@@ -198,7 +198,7 @@ class _Axes:
     ) -> bool:
         """Whether each iteration's limit along the axis is lower by the extent, and others stay."""
         for d, limit in tile.view_limits(op).items():
-            change = self._change(symbols.of(limit), symbols)
+            change = symbols.change_per_iteration(symbols.of(limit), self.loop)
             if change is None or change.number != (-extent if d == axis else 0):
                 return False
         return True
@@ -212,20 +212,7 @@ class _Axes:
                 return None
             total += symbols.of(op.offset)
             pointer = op.pointer
-        return self._change(total, symbols)
-
-    def _change(self, value: Polynomial, symbols: Symbolic) -> Polynomial | None:
-        """By how much a polynomial is larger in the next iteration; None if it is not linear in the counter."""
-        counter: Leaf = symbols.leaf(self.loop.body.block.args[0]).terms[0][0][0]
-        change: dict[tuple[Leaf, ...], int] = {}
-        for monomial, coefficient in value.terms:
-            rest = tuple(leaf for leaf in monomial if leaf != counter)
-            inside = any(defined_inside(leaf.value, self.loop) for leaf in rest)
-            if inside or len(rest) < len(monomial) - 1:
-                return None
-            if len(rest) < len(monomial):
-                change[rest] = change.get(rest, 0) + coefficient
-        return Polynomial.of(change)
+        return symbols.change_per_iteration(total, self.loop)
 
 
 def _fits(loop: scf.ForOp, axes: _Axes, function: FuncOp) -> bool:

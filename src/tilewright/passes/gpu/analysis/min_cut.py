@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from tilewright.ir.walk import closure
+
 Node = TypeVar("Node", bound=Hashable)
 _UNBOUNDED = 1 << 60
 
@@ -72,11 +74,7 @@ class _Network:
 
     def reaching(self, end: object) -> set[object]:
         """Return the nodes with residual capacity to `end`."""
-        found, pending = {end}, [end]
-        while pending:
-            node = pending.pop()
-            for before in self.left.get(node, {}):
-                if before not in found and self.left[before].get(node):
-                    found.add(before)
-                    pending.append(before)
-        return found
+        left = self.left
+        return set(
+            closure([end], lambda node: (n for n in left.get(node, ()) if left[n].get(node)))
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -49,18 +50,18 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
 
 def reduces_across_warps(value: SSAValue, layout: Layout) -> bool:
     """Whether a tile in a layout is reduced, in another shape perhaps, along an axis that warps share."""
-    pending, seen = [(value, layout)], {value}
-    while pending:
-        current, its = pending.pop()
-        for use in current.uses:
-            op = use.operation
-            if isinstance(op, tile.ReduceOp) and any(v[op.axis.value.data] for v in its.warps):
-                return True
-            found = _result_layout(op, current, its)
-            if found is not None and op.results[0] not in seen:
-                seen.add(op.results[0])
-                pending.append((op.results[0], found))
-    return False
+
+    def following(tile_: tuple[SSAValue, Layout]) -> Iterator[tuple[SSAValue, Layout]]:
+        for op in (use.operation for use in tile_[0].uses):
+            if (found := _result_layout(op, *tile_)) is not None:
+                yield op.results[0], found
+
+    return any(
+        isinstance(use.operation, tile.ReduceOp)
+        and any(v[use.operation.axis.value.data] for v in its.warps)
+        for current, its in closure([(value, layout)], following)
+        for use in current.uses
+    )
 
 
 def _result_layout(op: Operation, source: SSAValue, layout: Layout) -> Layout | None:

@@ -14,6 +14,7 @@ from itertools import combinations
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.scheduling.graph import LoopGraph, yielded
@@ -194,15 +195,11 @@ def _dots_first(graph: LoopGraph, steps: list[Operation]) -> list[Operation]:
 
 
 def _needs_dot(graph: LoopGraph, dot: Operation, inside: set[Operation]) -> bool:
-    pending, seen = [dot], {dot}
-    while pending:
-        for value in graph.operands_of(pending.pop()):
-            made = graph.made_by(value)
-            if isinstance(made, Operation) and made in inside and made not in seen:
-                if isinstance(made, gpu.WgmmaOp) or not (
-                    is_pure(made) or isinstance(made, gpu.LocalLoadOp)
-                ):
-                    return True
-                seen.add(made)
-                pending.append(made)
-    return False
+
+    def makers(op: Operation) -> list[Operation]:
+        made = map(graph.made_by, graph.operands_of(op))
+        return [m for m in made if isinstance(m, Operation) and m in inside]
+
+    needed = [op for op in closure(makers(dot), makers) if op is not dot]
+    others = [op for op in needed if not isinstance(op, gpu.LocalLoadOp)]
+    return any(isinstance(op, gpu.WgmmaOp) or not is_pure(op) for op in others)
