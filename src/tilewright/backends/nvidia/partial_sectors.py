@@ -63,7 +63,7 @@ def _is_partial(op: Operation, known: Facts) -> bool:
     """Whether an access has one element of each sector, of which other programs have the rest."""
     if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
         return False
-    value = op.result if isinstance(op, tile.LoadViewOp) else op.value
+    value = tile.accessed(op)
     if tile.view_kinds(op) != ("strided",):
         return False
     size = tile.element_bytes(value)

@@ -245,6 +245,16 @@ def make_view(
     )
 
 
+def pointer_of(op: Any) -> SSAValue:
+    """The pointer, or pointers, of a load, store, atomic operation or copy."""
+    return op.base if hasattr(op, "base") else op.pointer
+
+
+def accessed(op: Any) -> SSAValue:
+    """The value that a load gives or a store takes."""
+    return op.results[0] if op.results else op.value
+
+
 def view_kinds(op: Any) -> tuple[str, ...]:
     """The kind of each dimension of a structured access (of any dialect)."""
     return tuple(k.data for k in op.kinds)

@@ -151,7 +151,7 @@ def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> boo
 
 
 def _extents(access: View) -> tuple[int, ...]:
-    return tile.shape_of(access.result if isinstance(access, tile.LoadViewOp) else access.value)
+    return tile.shape_of(tile.accessed(access))
 
 
 def same_scalar(a: SSAValue, b: SSAValue, equal: Iterable[tuple[SSAValue, SSAValue]] = ()) -> bool:

@@ -28,18 +28,12 @@ from tilewright.passes.analysis.symbolic import Symbolic
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
-def base_of(op: Any) -> SSAValue:
-    """The first address of an access."""
-    return op.base if isinstance(op, VIEWS) else op.pointer
-
-
 def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
     """Stride, extent and limit per dimension; empty for a scalar access."""
     if not isinstance(op, VIEWS):
         return []
-    accessed = op.result if isinstance(op, tile.LoadViewOp) else op.value
     limits = tile.view_limits(op)
-    extents = enumerate(tile.shape_of(accessed))
+    extents = enumerate(tile.shape_of(tile.accessed(op)))
     return [(s, n, limits.get(d)) for s, (d, n) in zip(op.strides, extents, strict=True)]
 
 
@@ -52,7 +46,7 @@ def is_strided(op: Operation) -> bool:
 
 def root_of(access: Operation) -> SSAValue:
     """The root of the chain of pointer additions that gives the first address of an access."""
-    value = base_of(access)
+    value = tile.pointer_of(access)
     while isinstance(value.owner, tile.AddPtrOp):
         value = value.owner.pointer
     return value
@@ -95,7 +89,7 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     if not _have_one_root(first, second, loop):
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
-    start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
+    start_a, start_b = (offset_of(tile.pointer_of(op), symbols) for op in (first, second))
     facts = _Facts(first, second, loop, symbols)
     strides = [stride for op in (first, second) for stride, _, _ in dimensions_of(op)]
     if not all(facts.is_nonnegative(symbols.of(stride)) for stride in strides):
@@ -215,7 +209,7 @@ def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = N
     """
     if not (is_strided(first) and is_strided(second)):
         return False
-    if tile.element_of(base_of(first)) != tile.element_of(base_of(second)):
+    if tile.element_of(tile.pointer_of(first)) != tile.element_of(tile.pointer_of(second)):
         return False
     return _by_constants(first, second, loop) or (
         loop is not None and ends_before(first, second, loop)
@@ -228,7 +222,7 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     if reach_a is None or reach_b is None or not _have_one_root(first, second, loop):
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
-    start_a, start_b = (offset_of(base_of(op), symbols) for op in (first, second))
+    start_a, start_b = (offset_of(tile.pointer_of(op), symbols) for op in (first, second))
     free = free_loops(first, second, loop), free_loops(second, first, loop)
     if loop is None and not any(free) and _lie_between((first, second), start_b - start_a):
         return True

@@ -327,7 +327,7 @@ def _bounds(
     for access in op.body.block.ops:
         if not isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
             continue
-        accessed = access.result if isinstance(access, tile.LoadViewOp) else access.value
+        accessed = tile.accessed(access)
         extents = tile.shape_of(accessed)
         for d, limit in tile.view_limits(access).items():
             limits[limit, d] = max(extents[d], limits.get((limit, d), 0))

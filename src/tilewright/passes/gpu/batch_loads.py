@@ -40,7 +40,6 @@ from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, 
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.accesses import pointer_of
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
 from tilewright.passes.gpu.analysis.registers import registers_of
@@ -125,7 +124,7 @@ def is_simple(loop: scf.ForOp) -> bool:
 
 def is_clear_of(access: Operation, store: Operation, loop: scf.ForOp) -> bool:
     """Whether `access` of a later iteration touches nothing that `store` writes in this one."""
-    roots = base_argument(pointer_of(access)), base_argument(pointer_of(store))
+    roots = base_argument(tile.pointer_of(access)), base_argument(tile.pointer_of(store))
     if None in roots:
         return False
     if roots[0] is roots[1]:

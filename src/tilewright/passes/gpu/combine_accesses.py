@@ -44,7 +44,7 @@ from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.accesses import WIDEST, accessed, contiguous_dim
+from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
 from tilewright.targets import TargetInfo
 
 _View = tile.LoadViewOp | tile.StoreViewOp
@@ -70,7 +70,7 @@ def _is_field(op: Operation) -> bool:
         and is_strided(op)
         and op.mask is None
         and contiguous_dim(op) is None
-        and (layout := gpu.layout_of(accessed(op))) is not None
+        and (layout := gpu.layout_of(tile.accessed(op))) is not None
         and layout.groups == 1
         and not layout.repeat
     )
@@ -119,7 +119,7 @@ class _Combiner:
         if len(at) < len(fields):  # the same field twice
             return
         for offset in sorted(at):
-            count = self.max_bytes // tile.element_bytes(accessed(fields[0].op))
+            count = self.max_bytes // tile.element_bytes(tile.accessed(fields[0].op))
             while count > 1 and offset in at:
                 ops = [at[o] for o in range(offset, offset + count) if o in at]
                 first = min(ops, key=lambda op: position[op])
@@ -132,7 +132,7 @@ class _Combiner:
 
     def _is_aligned(self, op: _View, count: int) -> bool:
         """Whether all records' vectors of `count` fields from that of `op` on are aligned, and none overlaps others."""
-        size = tile.element_bytes(accessed(op))
+        size = tile.element_bytes(tile.accessed(op))
         strides = [self.facts.divisor(stride) % count == 0 for stride in op.strides]
         return all(strides) and self.facts.divisor(op.base) % (count * size) == 0
 
@@ -141,7 +141,7 @@ def _kind(op: _View) -> tuple[Any, ...]:
     """What accesses of fields of the same records have in common."""
     other = getattr(op, "other", None)
     return (
-        root_of(op), accessed(op).type, *op.strides, None, *op.limits, other,
+        root_of(op), tile.accessed(op).type, *op.strides, None, *op.limits, other,
         tuple(sorted((k, v) for k, v in op.properties.items())), tuple(sorted(_attributes(op).items())),
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ def _combine_loads(fields: list[_View]) -> None:
     emitter, layout = Emitter(load), _layout(load)
     other = getattr(load, "other", None)
     places, properties = _wide_view(fields, emitter, [] if other is None else [other])
-    kind = gpu.laid_out(tile.element_of(accessed(load)), _widened(layout, len(fields)))
+    kind = gpu.laid_out(tile.element_of(tile.accessed(load)), _widened(layout, len(fields)))
     wide = tile.make_view(tile.LoadViewOp, places, properties, [kind])
     wide.attributes.update(_attributes(load))
     parts = _split(emitter.insert(wide), layout, len(fields), emitter)
@@ -203,7 +203,7 @@ def _combine_stores(fields: list[_View]) -> None:
     """Replace the stores of fields by one, where the last of them is."""
     order = {op: i for i, op in enumerate(fields[0].parent.ops)} if fields[0].parent else {}
     emitter, layout = Emitter(max(fields, key=lambda op: order[op])), _layout(fields[0])
-    value = _joined([accessed(op) for op in fields], layout, emitter)
+    value = _joined([tile.accessed(op) for op in fields], layout, emitter)
     places, properties = _wide_view(fields, emitter, [value])
     wide = tile.make_view(tile.StoreViewOp, places, properties)
     wide.attributes.update(_attributes(fields[0]))
@@ -254,7 +254,7 @@ def _widened(layout: Layout, count: int) -> Layout:
 
 
 def _layout(op: _View) -> Layout:
-    layout = gpu.layout_of(accessed(op))
+    layout = gpu.layout_of(tile.accessed(op))
     if layout is None:
         raise ValueError("an access without a layout")
     return layout

@@ -42,7 +42,6 @@ from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.accesses import accessed, pointer_of
 from tilewright.targets import TargetInfo
 
 ORDERED = "gpu.barriers_inserted"
@@ -73,7 +72,7 @@ class _Access:
 
     @classmethod
     def of(cls, op: Operation) -> _Access:
-        return cls(op, base_arguments(pointer_of(op)))
+        return cls(op, base_arguments(tile.pointer_of(op)))
 
 
 def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
@@ -180,8 +179,8 @@ def _same_threads(first: Operation, second: Operation) -> bool:
         return False
     if not same_addresses(first, second) or not has_distinct_lanes(second, trust_strides=True):
         return False
-    layout = gpu.layout_of(accessed(first))
-    if layout != gpu.layout_of(accessed(second)):
+    layout = gpu.layout_of(tile.accessed(first))
+    if layout != gpu.layout_of(tile.accessed(second)):
         return False
     reads = isinstance(first, _READS) or isinstance(second, _READS)
     return layout is None or not (reads and _spans_warps(layout))

@@ -88,9 +88,8 @@ def _limits(loop: scf.ForOp) -> list[_Limit]:
         if not isinstance(view, _VIEWS):
             continue
         symbols = Symbolic(Facts(Promise(access_arithmetic(view).sums)))
-        accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
         for dim, limit in tile.view_limits(view).items():
-            extent = tile.shape_of(accessed)[dim]
+            extent = tile.shape_of(tile.accessed(view))[dim]
             step, range_checked = symbols.step_per_iteration(symbols.of(limit), loop), None
             if step is None and isinstance(limit.owner, arith.ExtSIOp):
                 range_checked = limit.owner.input

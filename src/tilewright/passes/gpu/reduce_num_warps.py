@@ -41,7 +41,7 @@ from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.accesses import accessed, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence, is_search
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
@@ -89,7 +89,7 @@ def _mean_run(function: FuncOp) -> int:
     runs = [
         run_length(op, known) if isinstance(op, _VIEWS) and contiguous_dim(op) is not None else 1
         for op in function.walk()
-        if isinstance(op, _ACCESSES) and tile.is_tile(accessed(op))
+        if isinstance(op, _ACCESSES) and tile.is_tile(tile.accessed(op))
     ]
     return max(1, sum(runs) // len(runs)) if runs else _LANES
 

@@ -53,7 +53,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     VECTOR,
     VECTOR_DIM,
     WIDEST,
-    accessed,
     contiguous_dim,
     run_length,
     tile_of,
@@ -136,7 +135,7 @@ class VectorizeAccesses(FunctionPass):
             return 1
         match op:
             case tile.LoadViewOp() | tile.StoreViewOp():
-                value = accessed(op)
+                value = tile.accessed(op)
                 layout, dim = gpu.layout_of(value), contiguous_dim(op)
                 if layout is None or dim is None:
                     return 1
@@ -232,7 +231,7 @@ class _RegisterGroups:
 
     def _gather(self, op: Gather) -> None:
         layout, (dim, run) = gpu.layout_of(op.pointer), gather_run(op, self.groups)
-        size = tile.element_bytes(accessed(op))
+        size = tile.element_bytes(tile.accessed(op))
         run = layout.num_consecutive(dim, min(run, self.max_bytes // size)) if layout else 1
         if run > 1:
             op.attributes[VECTOR] = IntegerAttr(run, i32)

@@ -38,7 +38,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     EQUAL,
     VECTOR_DIM,
     View,
-    accessed,
     contiguous_dim,
     tile_of,
     vector_of,
@@ -202,7 +201,7 @@ class ViewAddress:
 
 
 def _place(gen: KernelCodegen, op: View) -> ViewAddress:
-    value = accessed(op)
+    value = tile.accessed(op)
     return ViewAddress(gen, op, gen.layout(value), tile.element_of(value))
 
 

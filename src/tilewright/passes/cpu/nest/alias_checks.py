@@ -74,10 +74,6 @@ def ordered_accesses(group: cpu.FusionGroupOp) -> list[Operation]:
     return [op for op, _ in accesses if op in found]
 
 
-def _accessed(access: View) -> SSAValue:
-    return access.result if isinstance(access, tile.LoadViewOp) else access.value
-
-
 def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
     """Scalar i1: every pair is disjoint, or lane-wise at the same addresses where that is safe."""
     ranges: dict[View, tuple[Index, Index, SSAValue]] = {}
@@ -118,7 +114,7 @@ def _rows_alternate(
 
     Rows of C bytes, S bytes apart in both, do not overlap if the bases differ by at least C and at most S - C modulo S.
     """
-    shape = tile.shape_of(_accessed(access))
+    shape = tile.shape_of(tile.accessed(access))
     dims = [d for d, extent in enumerate(shape) if extent > 1]
     strides = [constant_int(access.strides[d]) for d in dims]
     if len(dims) != 2 or strides[1] != 1 or not _comparable(access, store):
@@ -137,7 +133,7 @@ def _elements_alternate(
     sizes = {element_bytes(_element(each)) for each in (access, store)}
     strides: list[int | None] = []
     for each in (access, store):
-        extents = tile.shape_of(_accessed(each))
+        extents = tile.shape_of(tile.accessed(each))
         strides += [constant_int(s) for s, n in zip(each.strides, extents, strict=True) if n > 1]
     if len(sizes) > 1 or None in strides:
         return False
@@ -159,7 +155,7 @@ def _alternate(
 
 def _comparable(access: View, store: View) -> bool:
     """Whether equal bases and strides mean equal addresses, element-wise."""
-    shapes = [tile.shape_of(_accessed(each)) for each in (access, store)]
+    shapes = [tile.shape_of(tile.accessed(each)) for each in (access, store)]
     sizes = [element_bytes(_element(each)) for each in (access, store)]
     return shapes[0] == shapes[1] and sizes[0] == sizes[1]
 
@@ -172,7 +168,7 @@ def _distinct_lanes(emit: Emitter, access: View) -> bool | SSAValue:
         return known
     limits = tile.view_limits(access)
     steps: list[tuple[Index, Index]] = []
-    for d, extent in enumerate(tile.shape_of(_accessed(access))):
+    for d, extent in enumerate(tile.shape_of(tile.accessed(access))):
         if extent == 1:
             continue
         last: Index = extent - 1
@@ -202,7 +198,7 @@ def _element(access: View) -> Any:
 def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
     """Lowest address, one past the highest, and the base address of a strided access, in bytes."""
     size = element_bytes(_element(access))
-    shape = tile.shape_of(_accessed(access))
+    shape = tile.shape_of(tile.accessed(access))
     limits = tile.view_limits(access)
     low: Index = 0
     high: Index = 1

@@ -93,7 +93,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
     scores = [0.0] * len(extents)
     for op in (o for m in members for o in m.walk()):
         if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
-            value = op.result if isinstance(op, tile.LoadViewOp) else op.value
+            value = tile.accessed(op)
             share = prod(tile.shape_of(value)) / prod(extents)
             for d, stride in enumerate(op.strides):
                 if len(op.strides) == len(extents) and constant_int(stride) == 1:

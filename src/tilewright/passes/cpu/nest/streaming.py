@@ -7,14 +7,11 @@ In cache it is slower, so the size of the launch decides at run time.
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.dialects.tile import element_bytes
 from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import same_scalar
 from tilewright.passes.analysis.emit import constant_int
@@ -45,7 +42,7 @@ def streaming_stores(
     stores = [op for op in rows if isinstance(op, tile.StoreViewOp) and op.mask is None]
     loads = [op for op in rows if isinstance(op, tile.LoadViewOp)]
     stores = [s for s in stores if not any(same_scalar(s.base, load.base) for load in loads)]
-    touched = sum(_bytes(op) for op in rows if _is_of_program(op.base))
+    touched = sum(tile.bytes_of(tile.accessed(op)) for op in rows if _is_of_program(op.base))
     if not stores or not touched:
         return {}
     least = target.l3_bytes // _SHARE // touched + 1
@@ -81,16 +78,11 @@ def _reads_outputs(group: cpu.FusionGroupOp) -> bool:
 
 def _is_row(op: tile.LoadViewOp | tile.StoreViewOp, extents: tuple[int, ...]) -> bool:
     """Whether an access covers the group's tile, contiguously."""
-    shape = tile.shape_of(op.result if isinstance(op, tile.LoadViewOp) else op.value)
+    shape = tile.shape_of(tile.accessed(op))
     if tuple(shape) != tuple(extents) or any(kind.data != "strided" for kind in op.kinds):
         return False
     (dim,) = (d for d, extent in enumerate(shape) if extent > 1)
     return constant_int(op.strides[dim]) == 1
-
-
-def _bytes(op: tile.LoadViewOp | tile.StoreViewOp) -> int:
-    accessed = op.result if isinstance(op, tile.LoadViewOp) else op.value
-    return prod(tile.shape_of(accessed)) * element_bytes(accessed)
 
 
 def _is_of_program(value: SSAValue) -> bool:

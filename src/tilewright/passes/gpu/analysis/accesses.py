@@ -54,17 +54,11 @@ View = tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp
 
 def tile_of(op: Operation) -> Any:
     """The type of the tile that an access moves."""
-    return gpu.buffer_type(op.buffer).tile if isinstance(op, gpu.AsyncCopyOp) else accessed(op).type
-
-
-def pointer_of(op: Any) -> SSAValue:
-    """The pointer, or pointers, of a load, store, atomic operation or copy."""
-    return op.base if hasattr(op, "base") else op.pointer
-
-
-def accessed(op: Any) -> SSAValue:
-    """The tile that a load gives or a store takes."""
-    return op.results[0] if op.results else op.value
+    return (
+        gpu.buffer_type(op.buffer).tile
+        if isinstance(op, gpu.AsyncCopyOp)
+        else tile.accessed(op).type
+    )
 
 
 def contiguous_dim(op: View) -> int | None:
@@ -228,7 +222,7 @@ def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
     roots = {base_argument(pointer) for pointer in pointers}
     for op in above.walk():
         if isinstance(op, _WRITES):
-            written = base_argument(pointer_of(op))
+            written = base_argument(tile.pointer_of(op))
             if written is None or None in roots or written in roots:
                 return True
     return False

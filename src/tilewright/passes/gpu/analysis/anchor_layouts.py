@@ -30,7 +30,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     WIDEST,
     View,
     access_layout,
-    accessed,
     accesses_as_well,
     contiguous_dim,
     default_layout,
@@ -104,7 +103,7 @@ class AnchorLayouts:
         best = access_layout(op, self.known, self.warps, self._common_runs.of(op))
         if around is None or not isinstance(op, View):
             return best
-        return around if accesses_as_well(op, accessed(op), around, best) else best
+        return around if accesses_as_well(op, tile.accessed(op), around, best) else best
 
     def is_free(self, value: SSAValue) -> bool:
         """Whether a tile is cheaper to make where it is wanted than to move: constants, aranges, and arithmetic on
@@ -284,7 +283,7 @@ class AnchorLayouts:
             return None
         shape = tile.shape_of(value)
         for op, made in users_of(value):
-            if isinstance(op, _ACCESSES) and tile.shape_of(accessed(op)) == shape:
+            if isinstance(op, _ACCESSES) and tile.shape_of(tile.accessed(op)) == shape:
                 return self.access(op)
             others = op.operands if is_pure_elementwise(op) else ()
             for other in others:

@@ -26,7 +26,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     INDEX_RUNS,
     WIDEST,
     access_layout,
-    accessed,
     contiguous_dim,
     run_length,
     tile_of,
@@ -57,12 +56,12 @@ def is_memory_reduction(op: Operation) -> bool:
 
 def _has_no_run(op: Operation) -> bool:
     """Whether a structured access has indices, or strides of which none is 1."""
-    return isinstance(op, _VIEWS) and tile.is_tile(accessed(op)) and contiguous_dim(op) is None
+    return isinstance(op, _VIEWS) and tile.is_tile(tile.accessed(op)) and contiguous_dim(op) is None
 
 
 def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
     """The dimension along which the indices of a view count upwards in groups, and the size of these."""
-    kinds, size = tile.view_kinds(op), tile.element_bytes(accessed(op))
+    kinds, size = tile.view_kinds(op), tile.element_bytes(tile.accessed(op))
     shape, indices = tile.shape_of(tile_of(op)), iter(cast(tile.LoadViewOp, op).indices)
     for dim, kind in enumerate(kinds):
         if kind != "indexed":
@@ -79,7 +78,7 @@ def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
 def gather_run(op: Gather, groups: LaneGroups) -> tuple[int, int]:
     """The dimension along which one aligned access may take several elements, and their number (1: none)."""
     shape = tile.shape_of(op.pointer)
-    size = tile.element_bytes(accessed(op))
+    size = tile.element_bytes(tile.accessed(op))
     best = (len(shape) - 1, 1)
     for dim in reversed(range(len(shape))):
         run = WIDEST // size
@@ -204,7 +203,7 @@ def _adds_vectors(op: Operation, run: int) -> bool:
 
 def _size(op: Operation) -> int:
     """Bytes of an element of an access."""
-    return tile.element_bytes(accessed(op))
+    return tile.element_bytes(tile.accessed(op))
 
 
 def _connected(gather: Operation) -> list[Operation]:

@@ -201,7 +201,7 @@ class Plan:
 
     def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
         first = tile.view_kinds(op)[0]
-        accessed: SSAValue = op.result if isinstance(op, tile.LoadViewOp) else op.value
+        accessed = tile.accessed(op)
         if first == "wrapped" or rows_of(accessed) != self.rows:
             return None
         wide = prod(tile.shape_of(accessed)) > self.rows

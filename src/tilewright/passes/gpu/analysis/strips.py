@@ -17,7 +17,6 @@ from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import Mapping, end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.gpu.analysis.accesses import pointer_of
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
@@ -127,7 +126,7 @@ def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAV
 
 def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
     """Whether no element that `load` reads can be clobbered by the store."""
-    roots = base_argument(pointer_of(load)), base_argument(pointer_of(store))
+    roots = base_argument(tile.pointer_of(load)), base_argument(tile.pointer_of(store))
     if None in roots:
         return False
     if roots[0] is roots[1]:
@@ -140,7 +139,7 @@ def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> b
 
 def may_interleave(first: Operation, second: Operation) -> bool:
     """Whether two accesses, one of them a store, may be interleaved chunk by chunk."""
-    roots = base_argument(pointer_of(first)), base_argument(pointer_of(second))
+    roots = base_argument(tile.pointer_of(first)), base_argument(tile.pointer_of(second))
     if None in roots:
         return False
     if roots[0] is not roots[1]:

@@ -22,7 +22,7 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
-from tilewright.passes.gpu.analysis.accesses import contiguous_dim, pointer_of
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.analysis.tma_order import match_on_device
@@ -275,8 +275,11 @@ def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreView
     for other in function.walk():
         if not isinstance(other, _ACCESSES) or other is op:
             continue
-        if base_argument(pointer_of(other)) in (None, root):
-            if not isinstance(other, tile.StoreViewOp) or base_argument(pointer_of(other)) is None:
+        if base_argument(tile.pointer_of(other)) in (None, root):
+            if (
+                not isinstance(other, tile.StoreViewOp)
+                or base_argument(tile.pointer_of(other)) is None
+            ):
                 return None
             found.append(other)
     return found
