@@ -22,14 +22,14 @@ indexed, stay; so do loads with other users, or with a tile for what is beyond.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import erase, replace, replace_op
 from tilewright.passes.base import Pass
+from tilewright.passes.fold_transpose import with_dimensions
 from tilewright.targets import TargetInfo
 
 View = tile.LoadViewOp | tile.StoreViewOp
@@ -63,38 +63,14 @@ def _kept(view: View, before: tuple[int, ...], after: tuple[int, ...]) -> list[i
     return kept if plain else None
 
 
-def _groups(view: View, kept: list[int]) -> tuple[list[Any], dict[str, Any]]:
-    """Operands before the mask, and properties, of a view without some of its strided dimensions."""
-    limits, kinds = tile.view_limits(view), tile.view_kinds(view)
-    limited = [i for i, d in enumerate(kept) if d in limits]
-    operands: list[Any] = [
-        view.base,
-        [view.strides[d] for d in kept],
-        list(view.starts),
-        list(view.sizes),
-        list(view.indices),
-        [limits[kept[i]] for i in limited],
-        [],
-    ]
-    properties = {
-        "kinds": ArrayAttr([StringAttr(kinds[d]) for d in kept]),
-        "limited": DenseArrayBase.from_list(i64, limited),
-        "cache": view.cache,
-        "eviction": view.eviction,
-    }
-    return operands, properties
-
-
 def _fold_load(op: tile.ReshapeOp, load: tile.LoadViewOp) -> None:
     kept = _kept(load, tile.shape_of(load.result), tile.shape_of(op.result))
     beyond = load.other is not None and tile.is_tile(load.other)
     if kept is None or beyond:
         return
-    operands, properties = _groups(load, kept)
-    other: list[SSAValue] = [] if load.other is None else [load.other]
-    new = tile.LoadViewOp.build(
-        operands=[*operands, other], properties=properties, result_types=[op.result.type]
-    )
+    places, properties = with_dimensions(load, kept)
+    places += [[], [] if load.other is None else [load.other]]
+    new = tile.make_view(tile.LoadViewOp, places, properties, [op.result.type])
     replace_op(op, [new.result])
     replace(load, new, [None])
 
@@ -103,8 +79,8 @@ def _fold_store(store: tile.StoreViewOp, op: tile.ReshapeOp) -> None:
     kept = _kept(store, tile.shape_of(store.value), tile.shape_of(op.source))
     if kept is None:
         return
-    operands, properties = _groups(store, kept)
-    new = tile.StoreViewOp.build(operands=[*operands, op.source], properties=properties)
+    places, properties = with_dimensions(store, kept)
+    new = tile.make_view(tile.StoreViewOp, [*places, [], [op.source]], properties)
     replace(store, new, [])
     if not list(op.result.uses):
         erase(op)

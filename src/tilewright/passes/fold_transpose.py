@@ -19,14 +19,15 @@ is done twice, and none with a tile for what is beyond.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.edit import erase, replace_op
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
@@ -49,36 +50,40 @@ class FoldTranspose(Pass):
 
 
 def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
-    order = op.permutation
-    kinds = tile.view_kinds(load)
-    wrapped = _by_dimension(kinds, "wrapped", list(zip(load.starts, load.sizes, strict=True)))
-    indexed = _by_dimension(kinds, "indexed", list(load.indices))
-    limits = tile.view_limits(load)
-    limited = [d for d, source in enumerate(order) if source in limits]
-    mask = load.mask
+    mask, e = load.mask, Emitter(load, op.location)
     if mask is not None:
         transposed = tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))
-        mask = Emitter(load, op.location).make(tile.TransOp, [mask], transposed, order=op.order)
-    groups: list[list[SSAValue]] = [
-        [load.base],
-        [load.strides[d] for d in order],
-        [wrapped[d][0] for d in order if d in wrapped],
-        [wrapped[d][1] for d in order if d in wrapped],
-        [indexed[d] for d in order if d in indexed],
-        [limits[order[d]] for d in limited],
-        [] if mask is None else [mask],
-        [] if load.other is None else [load.other],
+        mask = e.make(tile.TransOp, [mask], transposed, order=op.order)
+    places, properties = with_dimensions(load, op.permutation)
+    last = [[] if v is None else [v] for v in (mask, load.other)]
+    new = tile.make_view(tile.LoadViewOp, [*places, *last], properties, [op.result.type])
+    Emitter(load).insert_op(new)
+    replace_op(op, [new.result])
+    erase(load)
+
+
+def with_dimensions(
+    view: tile.LoadViewOp | tile.StoreViewOp, dims: Sequence[int]
+) -> tuple[list[Sequence[SSAValue]], dict[str, Attribute]]:
+    """Operands before the mask, and properties, of an access whose dimensions are those `dims` of a view."""
+    kinds, limits = tile.view_kinds(view), tile.view_limits(view)
+    wrapped = _by_dimension(kinds, "wrapped", list(zip(view.starts, view.sizes, strict=True)))
+    indexed = _by_dimension(kinds, "indexed", list(view.indices))
+    limited = [i for i, d in enumerate(dims) if d in limits]
+    places: list[Sequence[SSAValue]] = [
+        [view.base],
+        [view.strides[d] for d in dims],
+        [wrapped[d][0] for d in dims if d in wrapped],
+        [wrapped[d][1] for d in dims if d in wrapped],
+        [indexed[d] for d in dims if d in indexed],
+        [limits[dims[i]] for i in limited],
     ]
-    properties = dict(load.properties)
-    properties["kinds"] = ArrayAttr([StringAttr(kinds[d]) for d in order])
-    properties["limited"] = DenseArrayBase.from_list(i64, limited)
-    properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
-    operands = [v for group in groups for v in group]
-    value = Emitter(load).make(tile.LoadViewOp, operands, op.result.type, **properties)
-    value.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(value)
-    for old in (op, load):
-        erase(old)
+    properties = {
+        **view.properties,
+        "kinds": ArrayAttr([StringAttr(kinds[d]) for d in dims]),
+        "limited": DenseArrayBase.from_list(i64, limited),
+    }
+    return places, properties
 
 
 def _by_dimension(kinds: tuple[str, ...], kind: str, values: list[Any]) -> dict[int, Any]:

@@ -30,6 +30,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.ir.types import position_of
 from tilewright.passes.analysis.edit import (
     end_of,
+    erase,
     insert_before,
     rebuild,
     start_of,
@@ -359,5 +360,4 @@ def _drop_dead(block: Block) -> None:
                 _drop_dead(inner)
         virtual = op.results and tile.is_tile(op.results[0]) and is_virtual(op)
         if (virtual or isinstance(op, cpu.PrepackedOp)) and not any(r.uses for r in op.results):
-            op.detach()
-            op.erase()
+            erase(op)

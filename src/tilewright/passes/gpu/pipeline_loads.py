@@ -39,7 +39,7 @@ from typing import Any, ClassVar, cast
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.ir.walk import preceding
@@ -50,6 +50,7 @@ from tilewright.passes.analysis.edit import (
     insert_before,
     replace_op,
     start_of,
+    with_operands,
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -444,14 +445,9 @@ class Pipeliner:
 
     def _replace_loop(self, inits: list[SSAValue]) -> None:
         loop = self.loop
-        region: Region = loop.detach_region(loop.body)
-        new = scf.ForOp.create(
-            operands=[loop.lb, loop.ub, loop.step, *loop.iter_args, *inits],
-            result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
-            regions=[region],
-            attributes=loop.attributes,
-            location=loop.location,
-        )
+        types = [v.type for v in (*loop.results, *inits)]
+        body = loop.detach_region(loop.body)
+        new = with_operands(loop, [*loop.operands, *inits], types, [body])
         results: list[SSAValue] = [*new.results[: len(loop.results)], *new.results[-2:]]
         if self.lag or self.position is not None:
             results = self._waited(new, results)
@@ -469,11 +465,7 @@ class Pipeliner:
         loop = self.loop
         position = self._sum_position(new) if self.position is None else self.position
         runs = self._runs(loop.lb, loop)
-        wait = gpu.WgmmaWaitOp.create(
-            operands=[results[position]],
-            properties={"pending": IntegerAttr(0, i32)},
-            result_types=[results[position].type],
-        )
+        wait = completed(results[position])
         results[position] = wait.result
         none = [*loop.iter_args, *self.state.values]
         op = branch(runs, [new, wait], results, (), none)
@@ -484,6 +476,12 @@ class Pipeliner:
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
         return list(end.operands).index(cast(gpu.WgmmaWaitOp, self.pattern.done).result)
+
+
+def completed(dot: SSAValue) -> gpu.WgmmaWaitOp:
+    """The wait, in no block yet, for an MMA and all others in flight."""
+    pending = {"pending": IntegerAttr(0, i32)}
+    return gpu.WgmmaWaitOp.create(operands=[dot], properties=pending, result_types=[dot.type])
 
 
 def widen(buffer: SSAValue, stages: int) -> None:

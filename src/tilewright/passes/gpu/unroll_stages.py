@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -42,6 +42,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.registers import registers_allowed
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.pipeline_loads import completed
 from tilewright.passes.gpu.scheduling.shifts import registers
 from tilewright.targets import TargetInfo
 
@@ -214,11 +215,7 @@ class _Unroller:
         """What is carried behind the loop, and the waits for MMAs in flight."""
         waits: list[Operation] = []
         for position in self._in_flight():
-            wait = gpu.WgmmaWaitOp.create(
-                operands=[values[position]],
-                properties={"pending": IntegerAttr(0, i32)},
-                result_types=[values[position].type],
-            )
+            wait = completed(values[position])
             waits.append(wait)
             values[position] = wait.result
         return values, waits

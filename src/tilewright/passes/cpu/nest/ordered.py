@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import backward_slice
+from tilewright.passes.analysis.edit import backward_slice, erase
 from tilewright.passes.cpu.analysis.classify import is_virtual_value
 
 _STORES = (tile.StoreOp, tile.StoreViewOp)
@@ -66,8 +66,7 @@ def split_stores(
                 indices.append(_index_group(loads, value, kept[value]))
     last = [_store_group(loads, store, kept) for store in stores]
     for store in stores:
-        store.detach()
-        store.erase()
+        erase(store)
     return OrderedGroups(indices, loads, last)
 
 

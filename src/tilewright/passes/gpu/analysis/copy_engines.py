@@ -15,8 +15,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.ir.types import defining_op
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import Mapping, branch, insert_before, start_of
+from tilewright.passes.analysis.edit import Mapping, branch, erase, insert_before, start_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -104,9 +105,7 @@ class TmaCopies:
 
     def give_up(self) -> None:
         """Erase the mbarriers. Requires: no copy has been emitted."""
-        barriers = self.barriers.owner
-        barriers.detach()
-        barriers.erase()
+        erase(defining_op(self.barriers))
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         elect = gpu.ElectOp.create(result_types=[i1])

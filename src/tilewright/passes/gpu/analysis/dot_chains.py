@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation
 
 from tilewright.dialects import gpu
 from tilewright.ir.walk import operations_between
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 
@@ -90,5 +90,4 @@ def _drop_barriers(op: gpu.WgmmaOp) -> None:
     if current is None:
         return
     for barrier in barriers:
-        barrier.detach()
-        barrier.erase()
+        erase(barrier)

@@ -253,19 +253,12 @@ def _goes_down(stride: Polynomial) -> bool:
 def _rules(known: Facts, size: int, inequalities: Inequalities, origin: Origin) -> Rules:
     """Facts about the scalars in an offset, in elements of `size` bytes."""
 
-    def aligned(elements: Polynomial) -> bool:
-        return all(
-            coefficient * size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT
-            == 0
-            for monomial, coefficient in elements.terms
-        )
-
     return Rules(
         on_host=lambda leaf: origin.knows(leaf.value),
         stands_for_end=lambda monomial: _positive(monomial) is not None,
         plausible=lambda place: inequalities.nonnegative(place, assumed=True),
         highest=inequalities.highest,
-        aligned=aligned,
+        aligned=lambda elements: _is_aligned(elements, size, known),
     )
 
 
@@ -328,15 +321,13 @@ def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) ->
     if not shared.whole and line.extent is None:
         return False
     ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
-    return all(
-        coefficient
-        * shared.size
-        * prod(known.divisor(leaf.value) for leaf in monomial)
-        % _ALIGNMENT
-        == 0
-        for end in ends
-        for monomial, coefficient in end.terms
-    )
+    return all(_is_aligned(end, shared.size, known) for end in ends)
+
+
+def _is_aligned(elements: Polynomial, size: int, known: Facts) -> bool:
+    """Return whether a number of elements of `size` bytes is a multiple of 16 bytes."""
+    factors = (c * prod(known.divisor(leaf.value) for leaf in m) for m, c in elements.terms)
+    return all(factor * size % _ALIGNMENT == 0 for factor in factors)
 
 
 def _reached(place: Polynomial, size: int, inequalities: Inequalities) -> bool:

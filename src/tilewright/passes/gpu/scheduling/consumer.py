@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import branch, end_of, insert_before, replace_op
+from tilewright.passes.analysis.edit import branch, end_of, insert_before, replace_op, with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
@@ -350,13 +350,8 @@ class Consumer:
         for argument, old in zip(block.args, self.body.args, strict=False):
             if not self.schedule.is_rotated:
                 argument.name_hint = old.name_hint
-        return scf.ForOp.create(
-            operands=[start, loop.ub, loop.step, *inits],
-            result_types=[v.type for v in inits],
-            regions=[Region(block)],
-            attributes=loop.attributes,
-            location=loop.location,
-        )
+        operands = [start, loop.ub, loop.step, *inits]
+        return with_operands(loop, operands, [v.type for v in inits], [Region(block)])
 
     def _replace(self, results: list[SSAValue]) -> None:
         replace_op(self.loop, results[: len(self.loop.results)])
