@@ -39,7 +39,7 @@ from typing import Any, ClassVar, cast
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.ir.walk import preceding
@@ -231,7 +231,7 @@ class Pipeliner:
         step = constant_int(self.loop.step)
         if (self.ahead < 1 and self.stages < 2) or step is None or step < 1:
             return
-        if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
+        if slice_of(self.loop, [v for c in self.pattern.copies for v in c.operands]) is None:
             return
         around = enclosing_regions(self.loop, self.function)
         use_tma = self.options.tma and around is not None
@@ -240,7 +240,7 @@ class Pipeliner:
         )
         if self.transport.phases and self.options.mma_in_flight and not self.at_once:
             self.late, self.lag = True, self.options.mma_in_flight
-        sliced = self._slice(self.transport.operands)
+        sliced = slice_of(self.loop, self.transport.operands)
         if sliced is None or self.ahead < 1:
             return
         self.ops, self.carried = sliced
@@ -273,10 +273,6 @@ class Pipeliner:
 
     # ---- operands of the copies --------------------------------------------------------------------
 
-    def _slice(self, values: list[SSAValue]) -> tuple[list[Operation], list[BlockArgument]] | None:
-        """Operations of the body, and carried values, from which the operands of the copies are computed."""
-        return slice_of(self.loop, values)
-
     def _advance(
         self, state: dict[SSAValue, SSAValue], before: Operation
     ) -> tuple[dict[SSAValue, SSAValue], SSAValue]:
@@ -284,7 +280,7 @@ class Pipeliner:
 
         Returns the mapping of its values, and whether that iteration is in the loop.
         """
-        active = self._runs(state[self.body.args[0]], before)
+        active = compare("slt", state[self.body.args[0]], self.loop.ub, before)
         return clone_slice(self.ops, state, before, active), active
 
     def _next(
@@ -324,10 +320,6 @@ class Pipeliner:
         plus = e.binary(arith.AddiOp, first, e.constant(further % self.stages, i32))
         wraps = e.compare("sge", plus, count)
         return e.select(wraps, e.binary(arith.SubiOp, plus, count), plus)
-
-    def _runs(self, counter: SSAValue, before: Operation) -> SSAValue:
-        """i1: whether the loop has an iteration with this counter."""
-        return compare("slt", counter, self.loop.ub, before)
 
     # ---- the loop -------------------------------------------------------------------------------------
 
@@ -464,7 +456,7 @@ class Pipeliner:
         """
         loop = self.loop
         position = self._sum_position(new) if self.position is None else self.position
-        runs = self._runs(loop.lb, loop)
+        runs = compare("slt", loop.lb, loop.ub, loop)
         wait = completed(results[position])
         results[position] = wait.result
         none = [*loop.iter_args, *self.state.values]

@@ -50,7 +50,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
-from tilewright.passes.gpu.analysis.copy_slices import clone_slice
+from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars, derive_carried_counters
 from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -200,12 +200,12 @@ class _Specializer(Pipeliner):
         step = constant_int(self.loop.step)
         if self.at_once or self.stages < 2 or step is None or step < 1:
             return
-        if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
+        if slice_of(self.loop, [v for c in self.pattern.copies for v in c.operands]) is None:
             return
         transport = choose(self.pattern.copies, self.stages, self.function, True, self.target)
         if not isinstance(transport, TmaCopies):
             return
-        sliced = self._slice(transport.operands)
+        sliced = slice_of(self.loop, transport.operands)
         if (
             sliced is None
             or not all(map(_is_scalar, sliced[0]))

@@ -11,7 +11,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import Mapping, branch, end_of, erase, insert_before
+from tilewright.passes.analysis.edit import (
+    Mapping,
+    backward_slice,
+    branch,
+    end_of,
+    erase,
+    insert_before,
+)
 from tilewright.passes.analysis.effects import has_effect, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.accesses import may_clobber
@@ -32,28 +39,18 @@ class Slice:
 def slice_of(function: FuncOp, loop: scf.ForOp, values: list[SSAValue]) -> Slice | None:
     """Return the slice of `values` and of the loop's bounds. None if it contains anything but scalars that any warp
     can compute: tiles, results of other loops, loads from memory that the kernel writes."""
-    body, top = loop.body.block, function.body.block
-    needed: set[Operation] = set()
-    carried: list[BlockArgument] = []
-    pending = [*values, loop.lb, loop.ub, loop.step]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, BlockArgument):
-            if value.block is body and value.index > 0 and value not in carried:
-                carried.append(value)
-                pending += [end_of(body).operands[value.index - 1], loop.iter_args[value.index - 1]]
-            if value.block not in (body, top) or tile.is_tile(value):
-                return None
-            continue
-        op = value.owner
-        if not isinstance(op, Operation) or op in needed:
-            continue
-        if op.parent not in (body, top) or tile.is_tile(value) or not _repeatable(op, function):
-            return None
-        needed.add(op)
-        pending += op.operands
-    inside = [op for op in body.ops if op in needed]
-    return Slice(inside, carried, [op for op in top.ops if op in needed])
+
+    def repeatable(op: Operation) -> bool:
+        return _repeatable(op, function) and not any(map(tile.is_tile, op.results))
+
+    found = backward_slice(loop.body.block, values, repeatable, carried=True)
+    if found is None or any(map(tile.is_tile, found[1])):
+        return None
+    inside, carried = found
+    needed = [*values, *loop.operands[:3], *(loop.iter_args[a.index - 1] for a in carried)]
+    needed += [v for op in inside for v in op.operands]
+    outside = backward_slice(function.body.block, needed, repeatable)
+    return None if outside is None else Slice(inside, carried, outside[0])
 
 
 def _repeatable(op: Operation, function: FuncOp) -> bool:
