@@ -223,7 +223,7 @@ class AffineAnalysis:
             return lhs.scaled(Polynomial.constant(1 << amount))
         if rhs.is_uniform:
             return lhs.scaled(rhs.offset)
-        return rhs.scaled(lhs.offset) if lhs.is_uniform else self._clamp(op, reading)
+        return rhs.scaled(lhs.offset) if lhs.is_uniform else clamped_form(self, op, reading)
 
     def _extsi(self, op: arith.ExtSIOp, reading: Reading) -> Form | None:
         form = self.form(op.operands[0], reading)
@@ -295,10 +295,6 @@ class AffineAnalysis:
         if size.number is not None and size.number <= 0:
             return None
         return Form(None, ZERO, {dim: {Wrapped(start, size): ONE}})
-
-    def _clamp(self, op: Operation, reading: Reading) -> Form | None:
-        """`where(i < M, i, 0)`, `minimum(i, M - 1)` and the like."""
-        return clamped_form(self, op, reading)
 
     def _addptr(self, op: tile.AddPtrOp, reading: Reading) -> Form | None:
         pointer, offset = self.form(op.pointer, reading), self.form(op.offset, reading)
@@ -383,8 +379,8 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     arith.RemSIOp: AffineAnalysis._rem,
     arith.RemUIOp: AffineAnalysis._rem,
     tile.AddPtrOp: AffineAnalysis._addptr,
-    tile.SelectOp: AffineAnalysis._clamp,
-    arith.MinSIOp: AffineAnalysis._clamp,
-    arith.MaxSIOp: AffineAnalysis._clamp,
+    tile.SelectOp: clamped_form,
+    arith.MinSIOp: clamped_form,
+    arith.MaxSIOp: clamped_form,
     gpu.ConvertLayoutOp: AffineAnalysis._same,
 }

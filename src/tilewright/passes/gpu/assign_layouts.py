@@ -108,12 +108,9 @@ class _Assigner:
 
     def _walk(self, block: Block) -> None:
         for op in list(block.ops):
-            if isinstance(op, scf.YieldOp | scf.ConditionOp):
-                continue  # each of its tiles has a layout of its own, that of the operation around
-            if not op.regions:
-                self._visit(op)
-                continue
             match op:
+                case scf.YieldOp() | scf.ConditionOp():
+                    pass  # each of its tiles has a layout of its own, that of the operation around
                 case scf.ForOp():
                     self._for(op)
                 case scf.IfOp():
@@ -294,7 +291,7 @@ class _Assigner:
             if anchor != layout:  # a change of shape that no layout of the source gives
                 value = self.want(value, anchor, user)
             else:
-                return self._clone(op, value, [self._scattered(op)], layout, user)
+                return self._clone(op, value, [self.anchors.default(op.operands[0])], layout, user)
         kind = gpu.laid_out(tile.element_of(value), layout)
         return Emitter(user).make(gpu.ConvertLayoutOp, [value], kind)
 
@@ -342,9 +339,6 @@ class _Assigner:
         """Whether threads in `layout` hold no more copies of elements than those of a tile do."""
         found = gpu.layout_of(source)
         return found is not None and layout.registers_per_thread <= found.registers_per_thread
-
-    def _scattered(self, op: Operation) -> Layout:
-        return self.anchors.default(op.operands[0])
 
     def _clone(
         self, op: Operation, value: SSAValue, layouts: list[Layout], layout: Layout, user: Operation

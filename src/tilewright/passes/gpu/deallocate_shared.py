@@ -102,14 +102,8 @@ def _end_of_lifetime(last: Operation, behind_loops: bool) -> Operation | None:
     """The first barrier after the last use of a buffer; the loop itself where that is in one, and threads may write
     shared memory before the barrier (`behind_loops`: a barrier can be inserted). None if there is none."""
     barrier = next((op for op in following(last) if isinstance(op, gpu.BarrierOp)), None)
-    if behind_loops and last.regions and not _only_pure_ops_between(last, barrier):
-        return last
-    return barrier
-
-
-def _only_pure_ops_between(op: Operation, barrier: Operation | None) -> bool:
-    """Return whether there are only operations without effects between `op` and the barrier after it."""
-    return barrier is not None and all(map(is_pure, operations_between(op, barrier)))
+    soon = barrier is not None and all(map(is_pure, operations_between(last, barrier)))
+    return last if behind_loops and last.regions and not soon else barrier
 
 
 def _insert_deallocs(function: FuncOp, ends: dict[SSAValue, Operation]) -> None:

@@ -84,7 +84,7 @@ from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.operand_buffers import allocate
-from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
+from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation, dead_buffers
 from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
     TmaStorePlan,
@@ -170,7 +170,10 @@ class LowerStoresToTma(FunctionPass):
         """Number of subtiles and of slots for them; None if there is no memory. Several stores of a `group` are staged
         whole, one after another in one buffer (`_ONE_BUFFER`) if there is no more."""
         limit = target.shared_bytes
-        used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
+        used, count = (
+            SharedAllocation(function).free_from(op) + RESERVE,
+            store.cut[1] if store.cut else 1,
+        )
         least, again = used, is_in_loop(op, function)
         if again:  # the buffer is live during other layout conversions
             twice = store.if_rows_end_aligned and _fragments(op, store) is None

@@ -271,7 +271,8 @@ class _Prefetcher:
     def run(self) -> tuple[scf.ForOp, list[_Load]]:
         """Move the loads an iteration ahead; the new loop and the loads in it."""
         loop, loads = self.loop, self.loads
-        values = [v for load in loads for v in load.operands if v not in _results(loads)]
+        results: list[SSAValue] = [load.result for load in loads]
+        values = [v for load in loads for v in load.operands if v not in results]
         sliced = slice_of(loop, values)
         if sliced is None:
             return loop, []
@@ -281,7 +282,7 @@ class _Prefetcher:
         first.update({arg: loop.iter_args[arg.index - 1] for arg in carried})
         loaded, _ = self._load(first, loop)
         after = self._following(carried, loaded)
-        inits = [*(after[arg] for arg in carried), *(loaded[v] for v in _results(loads))]
+        inits = [*(after[arg] for arg in carried), *(loaded[v] for v in results)]
         new = with_more_carried(loop, inits)
         self.loop, body = new, new.body.block
         added = list(body.args[-len(inits) :])
@@ -302,7 +303,8 @@ class _Prefetcher:
         mapping, copies = self._load(state, first)
         following = self._following(carried, mapping)
         count = len(carried) + len(now)
-        yields = [*(following[arg] for arg in carried), *(mapping[v] for v in _results(self.loads))]
+        loaded = [mapping[load.result] for load in self.loads]
+        yields = [*(following[arg] for arg in carried), *loaded]
         for i, value in enumerate(yields):
             end.operands[len(end.operands) - count + i] = value
         for load, copy, value in zip(self.loads, copies, now, strict=True):
@@ -334,10 +336,6 @@ class _Prefetcher:
         end = end_of(self.loop.body.block)
         values = {arg: end.operands[arg.index - 1] for arg in carried}
         return {arg: mapping.get(value, value) for arg, value in values.items()}
-
-
-def _results(loads: list[_Load]) -> list[SSAValue]:
-    return [load.result for load in loads]
 
 
 def _sink(copy: Operation, old: SSAValue, end: Operation) -> None:

@@ -42,7 +42,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-from tilewright.passes.gpu.analysis.staging import is_plain_copy
+from tilewright.passes.gpu.analysis.staging import copy_obstacle
 from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
 from tilewright.targets import TargetInfo
 
@@ -96,7 +96,7 @@ def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
     alone = len(list(value.uses)) == 1
-    plain = alone and is_plain_copy(load, op, Facts(), wide=False)
+    plain = alone and copy_obstacle(load, op, Facts(), wide=False) is None
     return contiguous_dim(load) if plain else None
 
 

@@ -173,16 +173,15 @@ class AnchorLayouts:
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            if not op.regions:
-                self._visit(op)
-            elif isinstance(op, scf.ForOp):
-                self._for(op)
-            elif isinstance(op, scf.WhileOp):
-                self._while(op)
-            elif isinstance(op, scf.IfOp):
-                self._if(op)
-            else:
-                self._visit(op)
+            match op:
+                case scf.ForOp():
+                    self._for(op)
+                case scf.WhileOp():
+                    self._while(op)
+                case scf.IfOp():
+                    self._if(op)
+                case _:
+                    self._visit(op)
 
     def _visit(self, op: Operation) -> None:
         tiles = [r for r in op.results if tile.is_tile(r)]

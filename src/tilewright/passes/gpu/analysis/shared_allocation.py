@@ -43,12 +43,6 @@ def buffer_bytes(buffer: SSAValue) -> int:
     return gpu.shared_layout_of(buffer).bytes * kind.stages.data
 
 
-def live_bytes(function: FuncOp, op: Operation) -> int:
-    """Where buffers end that are used in the operation of the function's block that holds `op`, or after
-    it: a buffer used from `op` on cannot have their place."""
-    return SharedAllocation(function).free_from(op)
-
-
 def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
     """Buffers whose last use is before the operation of the function's block that holds `op`."""
     plan = SharedAllocation(function)

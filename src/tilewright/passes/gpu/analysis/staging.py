@@ -91,14 +91,8 @@ def copied_together(loads: list[tile.LoadViewOp]) -> list[Group]:
     return [([load], user) for load, user in firsts.items()]
 
 
-def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
-    """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
-    or, by threads that hold other elements than those of the load, of one."""
-    return copy_obstacle(load, op, known, wide) is None
-
-
 def can_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
-    """The same. Reports why not."""
+    """Whether there is no `copy_obstacle`. Reports one."""
     obstacle = copy_obstacle(load, op, known, wide)
     report_missed(load, COPY, obstacle)
     return obstacle is None
@@ -107,7 +101,8 @@ def can_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = Tr
 def copy_obstacle(
     load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True
 ) -> Missed | None:
-    """Why a load cannot be such a copy; None if it can."""
+    """Why a load cannot be a copy that stands before `op`, of more than an element at a time (`wide`) or, by threads that
+    hold other elements than those of the load, of one; None if it can."""
     dim = contiguous_dim(load)
     if load.other is not None and uniform_constant(load.other) != 0:
         return Missed(Reason.OTHER_VALUE)
@@ -153,7 +148,7 @@ def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, 
             continue
         order = {op: i for i, op in enumerate(block.ops)}
         first = min((*(users - {*turned}), *readers), key=lambda op: order[op])
-        if is_plain_copy(load, first, known):
+        if copy_obstacle(load, first, known) is None:
             found.append((load, first))
     return found
 
