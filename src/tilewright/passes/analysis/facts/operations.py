@@ -142,7 +142,7 @@ def _strict(op: Operation, function: Callable[..., Fact], promise: Promise, grid
         signed = isinstance(division, arith.DivSIOp)
         function = transfer.remainder_signed if signed else transfer.remainder_unsigned
         more = (division in promise.divisions,) if signed else ()
-        return _of_operands(division, lambda *facts: function(*facts, *more))
+        return _made_of(division.operands, lambda *facts: function(*facts, *more))
     if type(op) in _EXACT:
         more = (op in promise.sums or is_flagged(op),)
     elif type(op) in _DIVISIONS:
@@ -156,28 +156,19 @@ def _strict(op: Operation, function: Callable[..., Fact], promise: Promise, grid
             fact = meet(fact, signed_range(fact.bits, low, high))
         return fact
 
-    return _of_operands(op, of_operands)
+    return _made_of(op.operands, of_operands)
 
 
-def _of_operands(op: Operation, function: Callable[..., Fact]) -> Equation:
-    """The equation of a value that has no fact while an operand of `op` has none."""
+def _made_of(operands: Sequence[SSAValue], function: Callable[..., Fact]) -> Equation:
+    """The equation of a value that has no fact while one of `operands` has none."""
 
     def compute(facts: Sequence[Fact | None]) -> Fact | None:
         return None if None in facts else function(*facts)
 
-    return Equation(tuple(op.operands), compute)
+    return Equation(tuple(operands), compute)
 
 
 # ---- other operations -------------------------------------------------------------------------------------
-
-
-def _unary(operand: SSAValue, function: Callable[[Fact], Fact]) -> Equation:
-    """Return the equation of a result of one operand. The result has no fact while the operand has none."""
-
-    def compute(facts: Sequence[Fact | None]) -> Fact | None:
-        return None if facts[0] is None else function(facts[0])
-
-    return Equation((operand,), compute)
 
 
 def _joined(operands: Sequence[SSAValue]) -> Equation:
@@ -206,24 +197,22 @@ def _constant(op: arith.ConstantOp, value: SSAValue, bits: int, grid: Grid) -> E
     return fixed(top(bits))
 
 
-def _extend_signed(op: arith.ExtSIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return _unary(op.input, lambda fact: transfer.extend_signed(fact, bits))
+_RESIZED: dict[type[Operation], Callable[[Fact, int], Fact]] = {
+    arith.ExtSIOp: transfer.extend_signed,
+    arith.ExtUIOp: transfer.extend_unsigned,
+    arith.TruncIOp: transfer.truncate,
+}
 
 
-def _extend_unsigned(op: arith.ExtUIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return _unary(op.input, lambda fact: transfer.extend_unsigned(fact, bits))
-
-
-def _truncate(op: arith.TruncIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return _unary(op.input, lambda fact: transfer.truncate(fact, bits))
+def _resize(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return _made_of(op.operands, lambda fact: _RESIZED[type(op)](fact, bits))
 
 
 def _index_cast(op: arith.IndexCastOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     if width_of(op.input) == bits:
         return _same(op, value, bits, grid)
-    if (width_of(op.input) or 0) > bits:
-        return _unary(op.input, lambda fact: transfer.truncate(fact, bits))
-    return _unary(op.input, lambda fact: transfer.extend_signed(fact, bits))
+    change = transfer.truncate if (width_of(op.input) or 0) > bits else transfer.extend_signed
+    return _made_of((op.input,), lambda fact: change(fact, bits))
 
 
 def _same(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
@@ -250,13 +239,8 @@ def _num_programs(op: tile.NumProgramsOp, value: SSAValue, bits: int, grid: Grid
 def _compare(op: tile.CmpIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     if width_of(op.lhs) is None:
         return fixed(top(bits))
-
-    def compute(facts: Sequence[Fact | None]) -> Fact | None:
-        if facts[0] is None or facts[1] is None:
-            return None
-        return transfer.compare(op.predicate.data, facts[0], facts[1])
-
-    return Equation((op.lhs, op.rhs), compute)
+    predicate = op.predicate.data
+    return _made_of((op.lhs, op.rhs), lambda a, b: transfer.compare(predicate, a, b))
 
 
 def _hint(op: tile.HintOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
@@ -264,23 +248,16 @@ def _hint(op: tile.HintOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     if op.kind.data not in ("multiple_of", tile.ALIGNED) or tile.is_tile(value):
         return _same(op, value, bits, grid)
     zeros = max(trailing_zeros(int(v), bits) for v in op.values.get_values())
-    return _unary(op.source, lambda fact: meet(fact, multiple(zeros, bits)))
+    return _made_of((op.source,), lambda fact: meet(fact, multiple(zeros, bits)))
 
 
 def _advance(op: tile.AddPtrOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     """Addresses count bytes; an offset is sign-extended."""
-    kind = tile.element_of(value)
-    size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
-    scale = trailing_zeros(size, bits)
 
-    def compute(facts: Sequence[Fact | None]) -> Fact | None:
-        pointer, offset = facts
-        if pointer is None or offset is None:
-            return None
-        zeros = bits if offset.constant == 0 else offset.zeros + scale
-        return multiple(min(pointer.zeros, zeros, bits), bits)
+    def moved(pointer: Fact, offset: Fact) -> Fact:
+        return multiple(min(pointer.zeros, _byte_zeros(value, offset, bits), bits), bits)
 
-    return Equation((op.pointer, op.offset), compute)
+    return _made_of((op.pointer, op.offset), moved)
 
 
 def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
@@ -297,9 +274,7 @@ def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equ
 
 _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] = {
     arith.ConstantOp: _constant,
-    arith.ExtSIOp: _extend_signed,
-    arith.ExtUIOp: _extend_unsigned,
-    arith.TruncIOp: _truncate,
+    **dict.fromkeys(_RESIZED, _resize),
     arith.IndexCastOp: _index_cast,
     tile.ArangeOp: _arange,
     tile.ProgramIdOp: _program_id,
@@ -367,14 +342,11 @@ def _counter(loop: scf.ForOp, bits: int) -> Equation:
     if step is None or step <= 0:
         return fixed(top(bits))
 
-    def compute(facts: Sequence[Fact | None]) -> Fact | None:
-        low, high = facts
-        if low is None or high is None:
-            return None
+    def between(low: Fact, high: Fact) -> Fact:
         zeros = min(low.zeros, trailing_zeros(step, bits))
         return signed_range(bits, low.smin, high.smax - 1, zeros)
 
-    return Equation((loop.lb, loop.ub), compute)
+    return _made_of((loop.lb, loop.ub), between)
 
 
 def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None = None) -> Equation:
