@@ -37,6 +37,7 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.scheduling.cost import cycles, dots_read, live_registers
 from tilewright.passes.gpu.scheduling.graph import loop_graph
+from tilewright.passes.gpu.scheduling.release import issues_copies
 from tilewright.passes.gpu.scheduling.shifts import Schedule, registers, schedules
 
 _OTHER_REGISTERS = 40
@@ -117,7 +118,7 @@ def leave_last_in_flight(body: Block, kept: Operation) -> int | None:
     in flight. The other MMAs follow the copies, so that their accumulators may have the registers of its operand.
     """
     dots = [op for op in body.ops if isinstance(op, gpu.WgmmaOp)]
-    copies = next((op for op in following(kept) if _issues_copies(op)), None)
+    copies = next((op for op in following(kept) if issues_copies(op)), None)
     first, last = dots[0], dots[-1]
     begun, done = _only_wait(first), _only_wait(last)
     if copies is None or begun is None or done is None or len(dots) < _FEWEST_DOTS:
@@ -169,10 +170,6 @@ def _carried_position(dot: gpu.WgmmaOp, wait: gpu.WgmmaWaitOp) -> int | None:
 def _barriers_are(body: Block, kept: Operation) -> bool:
     """Return whether `kept` is the only barrier of a body."""
     return not any(isinstance(op, gpu.BarrierOp) and op is not kept for op in body.ops)
-
-
-def _issues_copies(op: Operation) -> bool:
-    return any(isinstance(o, gpu.TmaLoadOp) for region in op.regions for o in region.walk())
 
 
 def _is_before(first: Operation, second: Operation) -> bool:

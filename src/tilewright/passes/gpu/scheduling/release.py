@@ -34,7 +34,7 @@ def release_stages(
     """Replace the barrier of a pipelined body. `stage`: that of the copies behind it; `phase`: of the iteration's stage,
     which is also the number, modulo 2, of arrivals of this iteration at `stage`."""
     others = any(isinstance(op, gpu.BarrierOp) and op is not barrier for op in body.ops)
-    copies = next((op for op in following(barrier) if _issues_copies(op)), None)
+    copies = next((op for op in following(barrier) if issues_copies(op)), None)
     if others or copies is None:
         return
     empty = barriers(stages, warps_of(function), start_of(function.body.block))
@@ -45,5 +45,6 @@ def release_stages(
     erase(barrier)
 
 
-def _issues_copies(op: Operation) -> bool:
+def issues_copies(op: Operation) -> bool:
+    """Whether an operation is the branch of the thread that issues TMA loads."""
     return isinstance(op, scf.IfOp) and any(isinstance(o, gpu.TmaLoadOp) for o in op.walk())
