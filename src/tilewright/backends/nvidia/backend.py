@@ -29,9 +29,8 @@ from tilewright.backends.nvidia.register_limits import (
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.errors import REGISTERS, OutOfResources
 from tilewright.passes.base import Pass, functions_of
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, WARPS
 from tilewright.passes.gpu.analysis.registers import LIMIT, MUST_FIT, max_registers_per_thread
-from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.targets import TargetInfo
 

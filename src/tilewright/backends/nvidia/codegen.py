@@ -67,9 +67,8 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.unobserved_lanes import first_operations
 from tilewright.passes.gpu.analysis import cluster_loops
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.passes.gpu.unroll import UNROLL

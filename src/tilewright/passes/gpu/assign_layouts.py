@@ -32,7 +32,6 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -53,12 +52,11 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     is_cheap,
 )
 from tilewright.passes.gpu.analysis.gathers import is_scatter
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.shape_layouts import scan_layout
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 
-WARPS = "gpu.num_warps"
 _FEW_LOADS = 4
 """Loads per thread of a row or column that is made again for another layout."""
 _DEEPEST = 8
@@ -87,12 +85,6 @@ class AssignLayouts(FunctionPass):
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         _Assigner(function).run()
-
-
-def warps_of(function: FuncOp) -> int:
-    """Warps of a program (the attribute `gpu.num_warps`; 4 without it)."""
-    given = function.attributes.get(WARPS)
-    return given.value.data if isinstance(given, IntegerAttr) else 4
 
 
 class _Assigner:

@@ -40,10 +40,9 @@ from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, 
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
 from tilewright.passes.gpu.analysis.registers import registers_of
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
 _LOADS = (tile.LoadViewOp, tile.LoadOp)

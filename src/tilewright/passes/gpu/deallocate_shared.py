@@ -51,13 +51,12 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_size_of
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.shared_allocation import (
     SharedAllocation,
     end_of_use,
     max_scratch_bytes,
 )
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
 _LANES = 32

@@ -59,13 +59,18 @@ from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import (
+    BLOCKS,
+    CTAS_PER_SM,
+    WARPS,
+    num_ctas_of,
+    warps_of,
+)
 from tilewright.passes.gpu.analysis.registers import (
     PARTITIONS,
     REGISTERS_PER_PARTITION,
     max_registers_per_thread,
 )
-from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32

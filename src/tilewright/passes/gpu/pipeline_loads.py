@@ -70,12 +70,12 @@ from tilewright.passes.gpu.analysis.loop_dots import (
     find_pipeline_pattern,
     find_single_dot,
 )
+from tilewright.passes.gpu.analysis.num_ctas import number_around, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
 from tilewright.passes.gpu.analysis.registers import PARTITIONS
 from tilewright.passes.gpu.analysis.serial_copies import report_serial_copies
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP
 from tilewright.passes.gpu.scheduling.overlap import (
     leave_last_in_flight,
@@ -149,8 +149,7 @@ def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo) ->
 def stages_of(function: FuncOp, loop: Operation | None = None) -> int:
     """`num_stages` (the attribute `gpu.num_stages`; 3 without it); for a loop that does two iterations at once half as
     many are ahead."""
-    given = function.attributes.get(STAGES)
-    stages = given.value.data if isinstance(given, IntegerAttr) else 3
+    stages = number_around(function, STAGES, 3)
     return 1 + stages // 2 if loop is not None and WIDENED in loop.attributes else stages
 
 

@@ -42,9 +42,8 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import WARPS, num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence, is_search
-from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import TargetInfo
 
 _LANES = 32

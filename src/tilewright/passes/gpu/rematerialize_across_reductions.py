@@ -68,10 +68,9 @@ from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.min_cut import min_vertex_cut
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.distribute_rows_over_cluster import is_distributable
 from tilewright.targets import Feature, TargetInfo
 

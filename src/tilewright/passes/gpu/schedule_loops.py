@@ -41,12 +41,11 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import may_clobber
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, register_split
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import stages_of, widen
 from tilewright.passes.gpu.scheduling.consumer import Consumer
 from tilewright.passes.gpu.scheduling.cost import cycles, live_registers

@@ -31,17 +31,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f16, f32
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.ir.walk import ancestors, closure
+from tilewright.ir.walk import closure
 from tilewright.layouts.fragments import choose_warpgroup_grid
-from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.targets import MmaInstruction, TargetInfo
 from tilewright.targets.instructions import MMA_SYNC, PAIRS, WGMMA
 
@@ -87,14 +87,8 @@ def _narrow_to_half(op: tile.DotOp, target: TargetInfo) -> None:
         return
     if _row_of(op, target, MMA_SYNC) is None:
         for i, value in ((0, op.lhs), (1, op.rhs)):
-            op.operands[i] = _extended(value, op)
-
-
-def _extended(value: SSAValue, before: tile.DotOp) -> SSAValue:
-    kind = tile.with_shape(f16, tile.shape_of(value))
-    cast = arith.ExtFOp.create(operands=[value], result_types=[kind], location=before.location)
-    insert_before(cast, before)
-    return cast.results[0]
+            kind = tile.with_shape(f16, tile.shape_of(value))
+            op.operands[i] = Emitter(op).make(arith.ExtFOp, [value], kind)
 
 
 def is_wgmma(op: tile.DotOp) -> bool:
@@ -115,7 +109,7 @@ def _choose_wgmma(op: tile.DotOp, target: TargetInfo) -> str | None:
     if len(tile.shape_of(op.lhs)) != 2:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    groups = choose_warpgroup_grid(m, n, warps_around(op))
+    groups = choose_warpgroup_grid(m, n, warps_of(op))
     fits = groups is not None and k % row.k == 0 and n >= 16 and groups.width(n) >= 8
     return row.name if fits else None
 
@@ -126,7 +120,7 @@ def _is_large_single(op: tile.DotOp) -> bool:
     if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
         return False
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * warps_around(op)
+    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * warps_of(op)
 
 
 def _row_of(op: tile.DotOp, target: TargetInfo, unit: str) -> MmaInstruction | None:
@@ -135,12 +129,6 @@ def _row_of(op: tile.DotOp, target: TargetInfo, unit: str) -> MmaInstruction | N
     if types[0] == "f32" and op.input_precision.data != "tf32":
         return None
     return next((row for row in target.mma_unit(unit) if row.takes(*types)), None)
-
-
-def warps_around(op: Operation) -> int:
-    """Warps of the program that a dot is in (the attribute `gpu.num_warps`; 4 without it)."""
-    given = next(filter(None, (o.attributes.get("gpu.num_warps") for o in ancestors(op))), None)
-    return given.value.data if isinstance(given, IntegerAttr) else 4
 
 
 def _choose(op: tile.DotOp, target: TargetInfo) -> str:

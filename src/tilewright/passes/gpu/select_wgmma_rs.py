@@ -41,9 +41,10 @@ from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.staging import copy_obstacle
-from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
+from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma
 from tilewright.targets import TargetInfo
 
 
@@ -83,7 +84,7 @@ def _through(op: tile.DotOp) -> WgmmaInstruction | None:
         case _:
             return None
     for operand in order:
-        found, warps = replace(instruction, through=operand), warps_around(op)
+        found, warps = replace(instruction, through=operand), warps_of(op)
         partition = partition_wgmma(found, m, n, warps)
         if partition is not None and partition.k_steps_per_batch(max_registers_per_thread(warps)):
             return found

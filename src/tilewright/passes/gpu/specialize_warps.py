@@ -53,9 +53,8 @@ from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars, derive_carried_counters
 from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, register_split
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,
     Pipeliner,

@@ -54,7 +54,7 @@ from tilewright.passes.analysis.edit import end_of, erase, replace_values, with_
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import (
     instructions,
     instructions_per_element,
@@ -80,7 +80,6 @@ from tilewright.passes.gpu.analysis.strips import (
     move_to_row,
     plan_cache,
 )
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
 _LANES = 32

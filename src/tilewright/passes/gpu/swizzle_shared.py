@@ -47,7 +47,8 @@ from tilewright.layouts.shared import (
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users, retype_views
-from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
 
 MODES = ("swizzle", "pad", "none")
@@ -94,7 +95,7 @@ def _stretch(buffer: SSAValue) -> int:
             found.append(_stretch(op.result))
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
-            partition = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_around(op))
+            partition = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_of(op))
             if partition is None or partition.swap_ab:
                 continue
             if gpu.shared_layout_of(buffer).major_dim == 1:

@@ -40,8 +40,8 @@ from tilewright.passes.analysis.edit import (
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.registers import registers_allowed
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import completed
 from tilewright.passes.gpu.scheduling.shifts import registers
 from tilewright.targets import TargetInfo

@@ -47,8 +47,8 @@ from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.registers import registers_allowed
-from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.select_mma import is_wgmma
 from tilewright.targets import TargetInfo
 

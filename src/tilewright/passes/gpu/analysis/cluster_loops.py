@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -11,6 +10,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import closure, incoming
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.gpu.analysis.num_ctas import number_around
 
 BLOCKS = 2
 """CTAs of a cluster."""
@@ -37,8 +37,7 @@ def cluster_loop(function: FuncOp) -> scf.ForOp | None:
 
 def cluster_size_of(function: FuncOp) -> int:
     """CTAs that execute one iteration of the outermost loop each; 1: the loop is a loop."""
-    given = function.attributes.get(CLUSTER)
-    return given.value.data if isinstance(given, IntegerAttr) else 1
+    return number_around(function, CLUSTER, 1)
 
 
 def uses_multicast(function: FuncOp) -> bool:

@@ -21,8 +21,9 @@ from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.assign_layouts import source_layout
-from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 _MOST_REGISTERS = 192
 """Registers per thread, of 255; the rest is for addresses and prefetched values."""
@@ -37,7 +38,7 @@ def wanted_layout(op: tile.DotOp) -> Layout | None:
     if not is_wgmma(op) or parse_wgmma(instruction_of(op)).through:
         return None
     (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
-    return wgmma_a_layout(parse_wgmma(instruction_of(op)), m, n, k, warps_around(op))
+    return wgmma_a_layout(parse_wgmma(instruction_of(op)), m, n, k, warps_of(op))
 
 
 def is_register_operand(op: tile.DotOp) -> bool:
@@ -231,15 +232,13 @@ def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout
     shape, size = tile.shape_of(op.rhs), tile.element_bytes(op.rhs)
     by_k = parse_wgmma(instruction_of(op)).majors[1] == 0
     turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).major_dim == 1
-    return (
-        smem_transpose_layout(shape, warps_around(op), 0) if turns and shape[0] % 4 == 0 else None
-    )
+    return smem_transpose_layout(shape, warps_of(op), 0) if turns and shape[0] % 4 == 0 else None
 
 
 def _has_room(op: tile.DotOp) -> bool:
     """Whether accumulator and RS operand, both in two parts, fit into a thread's registers."""
     (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
-    return 2 * m * (n + k) <= _MOST_REGISTERS * 32 * warps_around(op)
+    return 2 * m * (n + k) <= _MOST_REGISTERS * 32 * warps_of(op)
 
 
 def _users(read: gpu.LocalLoadOp) -> list[Operation]:

@@ -26,8 +26,8 @@ from tilewright.ir.walk import following
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.strips import EXCHANGES
-from tilewright.passes.gpu.assign_layouts import warps_of
 
 BARRIER = 8
 """Bytes of one memory barrier."""

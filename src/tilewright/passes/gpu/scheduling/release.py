@@ -24,7 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu
 from tilewright.ir.walk import following
 from tilewright.passes.analysis.edit import erase, insert_before, start_of
-from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.scheduling.ring import barriers, true
 
 
