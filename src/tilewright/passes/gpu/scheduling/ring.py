@@ -39,10 +39,6 @@ class Ring:
     full: SSAValue
     empty: SSAValue
 
-    @property
-    def operands(self) -> list[SSAValue]:
-        return [v for values in self.coordinates for v in values]
-
 
 def barriers(stages: int, arrivals: int | None, before: Operation) -> SSAValue:
     """Memory barriers, one per stage: of bytes, or of the arrivals of that many warps."""
