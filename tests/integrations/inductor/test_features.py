@@ -44,6 +44,15 @@ def test_sums_over_indices_are_compiled_on_the_cpu(lowered_on, monkeypatch):
         assert falls_back("op", "sum", "f", "f", device, True)
 
 
+def test_scans_are_not_split_on_the_cpu():
+    class Scan:
+        num_splits = classmethod(lambda cls, device, numel: ("hint", numel // 4096))
+
+    Scan.num_splits = features._in_one_program(None, Scan.num_splits)
+    splits = [Scan.num_splits(SimpleNamespace(type=each), numel=65536) for each in ("cpu", "cuda")]
+    assert splits == [("hint", 1), ("hint", 16)]
+
+
 def test_atomic_additions_are_exclusive_on_the_cpu(lowered_on, monkeypatch):
     def store(self, pointer):
         self.append(f"tl.atomic_add({pointer}, sem='relaxed')")

@@ -92,6 +92,7 @@ add("scans", (30, 300), options="quick")(lambda x: (torch.cumsum(x, 1), torch.cu
 add("more_scans", (30, 30))(lambda x: (torch.cumprod(x, 1), torch.logcumsumexp(x, 1)))
 add("column_scan", (300, 30))(lambda x: torch.cumsum(x, 0))
 add("split_scan", (3, 20000))(lambda x: torch.cumsum(x.double(), 1))
+add("scan_of_one_row", (65536,), options="quick")(lambda x: torch.cumsum(x.double(), 0))
 add("sort_topk", (20, 100))(lambda x: (*torch.sort(x, 1), *torch.topk(x, 5), x.median(1).values))
 add("gather_scatter", (20, 30), options="quick")(
     lambda x: (

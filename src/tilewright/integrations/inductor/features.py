@@ -1,4 +1,4 @@
-"""What Inductor may generate for a CPU: all it generates for GPUs but sorts and cooperative reductions.
+"""What Inductor may generate for a CPU: all it generates for GPUs but sorts, cooperative reductions and split scans.
 
 Its sorting kernel is a network over whole rows, made for registers shared by a block's threads. On a CPU it takes
 seconds to compile and is slower than torch's own `sort`, which Inductor calls where a back end cannot sort.
@@ -46,6 +46,21 @@ def _without_cooperation(_: Any, original: Callable[..., bool]) -> Any:
         return not on_cpu and original(first, *sizes)
 
     return staticmethod(use)
+
+
+def _in_one_program(_: Any, original: Any) -> Any:
+    """`Scan.num_splits`, which is 1 on a CPU: one program scans a row.
+
+    The programs of a split scan wait for each other as well, in loops, so that threads scan one after another; their kernels
+    have several configurations to measure; and torch's wrapper fails for a CPU where such a kernel is the last one.
+    """
+    count: Callable[..., tuple[Any, Any]] = original.__func__
+
+    def num_splits(cls: Any, device: Any, *args: Any, **more: Any) -> tuple[Any, Any]:
+        hint, splits = count(cls, device, *args, **more)
+        return hint, 1 if device.type == "cpu" else splits
+
+    return classmethod(num_splits)
 
 
 def _with_guard(_: Any, original: Callable[..., str]) -> Any:
@@ -106,6 +121,7 @@ def _lowers_for_cpu() -> bool:
 REPLACEMENTS = (
     Replacement(_TRITON, "TritonScheduling.get_backend_features", _without_sort),
     Replacement(_CHOICES, "InductorChoices.should_use_cooperative_reduction", _without_cooperation),
+    Replacement("torch._inductor.ir", "Scan.num_splits", _in_one_program),
     Replacement(_OVERRIDES, "CpuDeviceOpOverrides.device_guard", _with_guard),
     Replacement(_LOWERING, "use_scatter_fallback", _with_scatter),
     Replacement(_INTERFACE, "CpuInterface.exchange_device", _one_device),
