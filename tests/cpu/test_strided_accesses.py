@@ -92,6 +92,35 @@ def test_quotients_take_32_bits() -> None:
 
 
 @tw.jit
+def shifted_rows_kernel(
+    x_ptr, o_ptr, W: tl.constexpr, DX: tl.constexpr, ROWS: tl.constexpr, N: tl.constexpr
+):
+    """Moves images of N by W by a row and DX columns, and scales them by row."""
+    y = tl.arange(0, ROWS)[:, None]
+    i = tl.program_id(0) * N + tl.arange(0, N)[None, :]
+    row, column = i // W - 1, i % W - DX
+    inside = (row >= 0) & (column >= 0) & (column < tl.full([1], W, tl.int64))
+    x = tl.load(x_ptr + y * N * W + i - W - DX, inside, other=0)
+    tl.store(o_ptr + y * N * W + i, (x + row).to(x.dtype))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_blocks_of_several_rows(width: int, dtype: type, rows: int) -> None:
+    n, dx = 64, 1
+    x = np.arange(rows * n * width).reshape(rows, n, width).astype(dtype)
+    o = np.zeros_like(x)
+    kernel = shifted_rows_kernel[(width,)](x, o, width, dx, rows, n)
+    want = np.zeros_like(x)
+    want[:, 1:, dx:] = x[:, :-1, :-dx]
+    want += (np.arange(n) - 1).astype(dtype)[:, None]
+    np.testing.assert_array_equal(o, want)
+    if width >= 8:
+        assert not re.search(r"[su](div|rem) <", kernel.asm["llvm"])
+
+
+@tw.jit
 def rows_kernel(x_ptr, a_ptr, b_ptr, c_ptr, o_ptr, M: tl.constexpr, N: tl.constexpr):
     y, x = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
     scaled = tl.load(x_ptr + x + N * y) * tl.load(a_ptr + y) + tl.load(b_ptr + y)

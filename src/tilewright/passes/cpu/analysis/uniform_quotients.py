@@ -3,13 +3,16 @@
 `(start + lane) // size` is uniform if the number of lanes divides `start` and `size`: then no lane crosses a multiple of
 `size`, and the remainder is `start % size + lane`. raise-access makes addresses so; this does it for the values and
 masks that are computed from such quotients: positions in a padded image, or in parts that are concatenated.
+
+If `size` divides `start` and the number of lanes, the lanes are rows of `size` elements each: the quotient is
+`start // size` plus the row, the remainder the place in the row. Chunks within a row have one quotient.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
@@ -18,6 +21,8 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+_SHORT_ROW = 8
+"""Lanes of the shortest rows that are worth chunks of their own."""
 
 
 def divide_first_lanes(function: FuncOp) -> None:
@@ -47,19 +52,50 @@ def _rewrite(op: arith.DivSIOp | arith.RemSIOp, facts: Facts) -> None:
         return
     for start_tile, lanes in ((sum_.lhs, sum_.rhs), (sum_.rhs, sum_.lhs)):
         start, extent = _uniform(start_tile), _lanes(lanes)
-        if start is None or extent is None or size % extent:
+        if start is None or extent is None or not facts.is_nonnegative(start):
             continue
-        if facts.divisor(start) % extent or not facts.is_nonnegative(start):
+        known, emitter = facts.divisor(start), Emitter(op)
+        if size % extent == 0 and known % extent == 0:
+            first = _first(op, start, size, emitter)
+            result = emitter.add(first, lanes) if isinstance(op, arith.RemSIOp) else first
+        elif size >= _SHORT_ROW and extent % size == 0 and known % size == 0:
+            result = _in_rows(op, lanes, size, emitter)
+            if isinstance(op, arith.DivSIOp):
+                result = emitter.add(_first(op, start, size, emitter), result)
+        else:
             continue
-        emitter = Emitter(op)
-        scalar = emitter.binary(type(op), start, emitter.constant(size, start.type))
-        first = emitter.splat(scalar, tile.shape_of(op.result))
-        if isinstance(op, arith.RemSIOp):
-            first = emitter.binary(arith.AddiOp, first, lanes)
-        first.name_hint = op.result.name_hint
-        op.result.replace_all_uses_with(first)
+        result.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(result)
         erase(op)
         return
+
+
+def _first(
+    op: arith.DivSIOp | arith.RemSIOp, start: SSAValue, size: int, emitter: Emitter
+) -> SSAValue:
+    """The result of `op` for lane 0, in all lanes."""
+    scalar = emitter.binary(type(op), start, emitter.constant(size, start.type))
+    return emitter.splat(scalar, tile.shape_of(op.result))
+
+
+def _in_rows(
+    op: arith.DivSIOp | arith.RemSIOp, lanes: SSAValue, size: int, emitter: Emitter
+) -> SSAValue:
+    """`lane // size` or `lane % size`, of the type of `lanes` (an arange and its broadcasts): rows of `size` lanes."""
+    spread: list[Operation] = []
+    while not isinstance(lanes.owner, tile.ArangeOp):
+        assert isinstance(lanes.owner, Operation)
+        spread.append(lanes.owner)
+        lanes = lanes.owner.operands[0]
+    extent, kind = tile.shape_of(lanes)[0], tile.element_of(lanes)
+    divides = isinstance(op, arith.DivSIOp)
+    count, shape = (extent // size, (extent // size, 1)) if divides else (size, (1, size))
+    counted = emitter.resize(emitter.arange(count), kind)
+    rows = emitter.broadcast(emitter.reshape(counted, shape), (extent // size, size))
+    value = emitter.reshape(rows, (extent,))
+    for each in reversed(spread):
+        value = emitter.clone(each, {each.operands[0]: value}).results[0]
+    return value
 
 
 def _uniform(value: SSAValue) -> SSAValue | None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 
 
@@ -41,6 +45,27 @@ def lanes_at(at: Coordinates) -> int:
 def broadcast(at: Coordinates, source: tuple[int, ...]) -> Coordinates:
     """Coordinates in the source of a broadcast."""
     return tuple(ZERO if extent == 1 else c for c, extent in zip(at, source, strict=True))
+
+
+def row_limit(members: list[Operation], extent: int, limit: int) -> int:
+    """`limit`, or fewer lanes, so that chunks along the last dimension stay within the rows that reshapes join there.
+
+    Rows of fewer than 8 elements do not count: their groups go element by element.
+    """
+    pending: list[SSAValue] = [v for op in members for v in op.operands]
+    seen = set[Operation]()
+    while pending:
+        op = pending.pop().owner
+        if not isinstance(op, Operation) or op in seen or not is_virtual(op):
+            continue
+        seen.add(op)
+        pending += op.operands
+        if isinstance(op, tile.ReshapeOp) and tile.shape_of(op.result)[-1:] == (extent,):
+            row = tile.shape_of(op.source)[-1]
+            lanes = row & -row
+            if 8 <= lanes < limit and row < extent:
+                limit = lanes
+    return limit
 
 
 def drop(at: Coordinates, axis: int) -> Coordinates:

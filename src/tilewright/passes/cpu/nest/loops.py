@@ -22,7 +22,7 @@ from tilewright.passes.cpu.analysis.classify import (
     is_virtual,
 )
 from tilewright.passes.cpu.nest import memory, reductions
-from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
+from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop, row_limit
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_blocks
@@ -129,6 +129,8 @@ def _lane_limit(
             layout = layout_of(op.buffer.type)
             if layout.kind == "panel":  # chunks stay within panels of three vectors, too
                 limit = min(limit, layout.width & -layout.width)
+    if dim == len(group.extents) - 1:  # and within rows, where one dimension stands for several
+        limit = row_limit(members, group.extents[dim], limit)
     return max(1, limit)
 
 
