@@ -1,15 +1,17 @@
 // RUN: prefetch-loads,cse
-// The factor of each iteration is loaded while the one before computes; beyond the last nothing is.
+// The factor of each iteration is loaded two iterations ahead, as one takes less time than a load; beyond the last nothing is.
 // CHECK-LABEL: @decayed
 func.func @decayed(%p: !tile.ptr<f32>, %n: i64) -> tensor<16x8xf32, "16x8 r[0,1 8,0] l[0,2 0,4 1,0 2,0 4,0] w[]"> attributes {gpu.num_warps = 1 : i32} {
   // CHECK: [[SOME:%.+]] = tile.cmpi "slt", %zero, %n
   // CHECK: [[FIRST:%.+]] = tile.load {{.+}} mask [[SOME]]
-  // CHECK: scf.for %i = %zero to %n step %one iter_args(%acc = %start, %g = [[FIRST]])
+  // CHECK: [[SECOND:%.+]] = tile.load {{.+}} mask
+  // CHECK: scf.for %i = %zero to %n step %one iter_args(%acc = %start, %g = [[FIRST]], [[LATER:%.+]] = [[SECOND]])
   // CHECK: [[MORE:%.+]] = tile.cmpi "slt", {{.+}}, %n
-  // CHECK: [[NEXT:%.+]] = tile.load {{.+}} mask [[MORE]]
+  // CHECK: [[ACTIVE:%.+]] = arith.andi [[MORE]]
+  // CHECK: [[NEXT:%.+]] = tile.load {{.+}} mask [[ACTIVE]]
   // CHECK: tile.splat %g
   // CHECK: tile.dot
-  // CHECK: scf.yield {{.+}}, [[NEXT]]
+  // CHECK: scf.yield {{.+}}, [[LATER]], [[NEXT]]
   %one = arith.constant 1 : i64
   %zero = arith.constant 0 : i64
   %h = arith.constant 1.0 : f16

@@ -71,10 +71,19 @@ def _all_virtual(pending: list[SSAValue]) -> bool:
     return True
 
 
+def is_expensive(op: Operation) -> bool:
+    """Whether `op` is a division or a function that takes many cycles per element."""
+    return _is_expensive_kind(op.name)
+
+
+def _is_expensive_kind(name: str) -> bool:
+    return name.startswith("math.") or name == "arith.divf" or name in _EXPENSIVE_INTEGER
+
+
 @functools.cache
 def _is_cheap_kind(kind: type[Operation]) -> bool:
     name = kind.name
-    if name.startswith("math.") or name in _EXPENSIVE_INTEGER or name == "arith.divf":
+    if _is_expensive_kind(name):
         return False
     trait = tile.elementwise_trait(kind)
     return name.startswith("arith.") or (trait is not None and trait.cheap)
@@ -90,7 +99,7 @@ def recompute_cost(op: Operation) -> int:
     if isinstance(op, tile.LoadViewOp):
         plain = all(k.data == "strided" for k in op.kinds) and op.mask is None
         return 2 if plain else 100
-    if op.name.startswith("math.") or op.name in ("arith.divf", *_EXPENSIVE_INTEGER):
+    if is_expensive(op):
         return 100
     if op.name.startswith("arith.") or isinstance(op, _CHEAP_TILE):
         return 1
@@ -205,5 +214,5 @@ def _defined_outside(value: SSAValue, op: Operation) -> bool:
 
 __all__ = [
     "AXIS_OPS", "CONTROL", "LOADS", "REMAPS", "VIEWS", "WRITES", "cpu", "group_space", "has_tiles",
-    "is_elementwise", "is_virtual", "is_virtual_value", "lanewise_space", "recompute_cost",
+    "is_elementwise", "is_expensive", "is_virtual", "is_virtual_value", "lanewise_space", "recompute_cost",
 ]  # fmt: skip

@@ -68,6 +68,10 @@ def _goes_by_rows(op: Operation, extents: tuple[int, ...], across: int) -> bool:
     """Whether a member can be done for a run of columns of one row, contiguous where it writes."""
     if isinstance(op, cpu.YieldOp):
         return not op.operands
+    if isinstance(op, cpu.ReadOp):
+        shape = tile.shape_of(op.results[0])
+        if len(shape) == 2 and 1 in shape:
+            return all(size in (1, extent) for size, extent in zip(shape, extents, strict=True))
     if isinstance(op, cpu.ReadOp | cpu.WriteOp) and across == 0:
         return False  # the rows of buffers run along the last dimension
     if isinstance(op, cpu.WriteOp):
