@@ -92,7 +92,7 @@ class _Narrower:
             return False
         if tile.view_kinds(op)[dim] != "strided" or constant_int(op.strides[dim]) != 0:
             return False
-        limits = dict(zip(op.limited.get_values(), op.limits, strict=True))
+        limits = tile.view_limits(op)
         extent = tile.shape_of(op.result)[dim]
         return dim not in limits or self._facts.divisor(limits[dim]) % extent == 0
 
