@@ -7,7 +7,7 @@ func.func @decayed(%p: !tile.ptr<f32>, %n: i64) -> tensor<16x8xf32, "16x8 r[0,1 
   // CHECK: [[SECOND:%.+]] = tile.load {{.+}} mask
   // CHECK: scf.for %i = %zero to %n step %one iter_args(%acc = %start, %g = [[FIRST]], [[LATER:%.+]] = [[SECOND]])
   // CHECK: [[MORE:%.+]] = tile.cmpi "slt", {{.+}}, %n
-  // CHECK: [[ACTIVE:%.+]] = arith.andi [[MORE]]
+  // CHECK: [[ACTIVE:%.+]] = arith.andi {{.+}}, [[MORE]]
   // CHECK: [[NEXT:%.+]] = tile.load {{.+}} mask [[ACTIVE]]
   // CHECK: tile.splat %g
   // CHECK: tile.dot
