@@ -118,3 +118,36 @@ def test_one_barrier_an_iteration_where_stages_are_deallocated_behind_a_loop():
     loops = str(module).split("scf.for")[1:]
     assert len(loops) == 2 and "gpu.local_dealloc" in loops[0]
     assert [loop.split("scf.yield")[0].count("gpu.barrier") for loop in loops] == [1, 1]
+
+
+def kept(queries, keys, out, n):
+    rows, d = tl.arange(0, 64), tl.arange(0, 64)
+    places = rows[:, None] * 64 + d[None, :]
+    for block in range(0, 2):
+        k = tl.load(keys + block * 4096 + places)
+        total = tl.zeros((64, 64), tl.float32)
+        for i in range(0, n):
+            x = tl.load(queries + i * 4096 + places)
+            s = tl.dot(x, tl.trans(k))
+            total = tl.dot(s.to(tl.float16), k, total)
+        tl.store(out + block * 4096 + places, total)
+
+
+def test_what_a_loop_does_not_change_is_stored_once_before_it():
+    """Also where the loop transposes it, and is in a loop itself."""
+    types = dict.fromkeys(("queries", "keys"), pointer_type(dtypes.float16))
+    types |= {"out": pointer_type(dtypes.float32), "n": dtypes.int32}
+    tensors = dict.fromkeys(("queries", "keys", "out"), 16)
+    module = build(KernelFunction(kept), types, tensors).module
+    options = Options(num_warps=4, disable=("lower-stores-to-tma",))
+    backend.lower(module, options, target_info("sm_90a"))
+    text = str(module)
+    inner = text[text.rindex("scf.for") :].split("scf.yield")[0]
+    assert text.count("gpu.memdesc_trans ") == 1 and text.count("gpu.local_store ") == 1
+    assert "gpu.local_store" not in inner
+    rng = np.random.default_rng(0)
+    x, k = ((rng.standard_normal((2, 64, 64)) / 8).astype(np.float16) for _ in range(2))
+    after = run_on_copies(module, [x, k, np.zeros((2, 64, 64), np.float32), 2], (1, 1, 1))
+    x, k = x.astype(np.float64), k.astype(np.float64)
+    wanted = [sum(q @ each.T for q in x) @ each for each in k]
+    np.testing.assert_allclose(np.asarray(after[2]), wanted, atol=1e-2)

@@ -28,11 +28,14 @@ def stored_operand(
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer in which a tile is written before the dot, contiguous along `dim`, and its stage.
 
-    Outside of loops a tile and the transposed one are written once: the bytes are the same.
+    Where no loop around the dot computes it, a tile and the transposed one are written once: the bytes are the same.
     """
-    place, turned = _outside_loops(value, op), False
-    while op.parent is function.body.block and isinstance(value.owner, tile.TransOp):
+    turned = False
+    while isinstance(value.owner, tile.TransOp) and (
+        op.parent is function.body.block or _outside_loops(value.owner.source, op) is not op
+    ):
         value, turned = value.owner.source, not turned
+    place = _outside_loops(value, op)
     own_dim = 1 - dim if turned else dim
     key = (value, own_dim, place.parent)
     if key not in stored:
