@@ -14,7 +14,7 @@ behind the one before, and waits for one group at a time:
 
 A copy passes loads, dots and other operations without effects, accesses of other buffers, and barriers, if nothing of
 an earlier iteration still reads its buffer. It passes no store, branch or loop, and no barrier behind one. Buffers are live longer: the pass leaves
-functions whose buffers take more than half of an SM's shared memory as they are. Requires `promote-shared`; runs after
+functions whose buffers take more than half of an SM's shared memory as they are, unless as many CTAs share an SM. Requires `promote-shared`; runs after
 the passes that schedule loops, and before `deallocate-shared`, which ends lifetimes. Ensures: groups are committed in
 the order in which they are waited for.
 """
@@ -33,8 +33,13 @@ from tilewright.ir.walk import following, innermost_loop, operations_between, pr
 from tilewright.passes.analysis.edit import backward_slice, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.buffer_views import buffer_users
-from tilewright.passes.gpu.analysis.shared_allocation import allocated, end_of_use
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
+from tilewright.passes.gpu.analysis.shared_allocation import (
+    SharedAllocation,
+    allocated,
+    buffer_bytes,
+    end_of_use,
+)
 from tilewright.targets import TargetInfo
 
 _BUFFER_ACCESSES = (
@@ -42,6 +47,8 @@ _BUFFER_ACCESSES = (
     gpu.MemdescTransOp,
 )  # fmt: skip
 _COMPUTES = (tile.DotOp, gpu.WgmmaOp, gpu.WgmmaWaitOp, gpu.ConvertLayoutOp, tile.ReduceOp)
+_ENOUGH_CTAS = 4
+"""CTAs on an SM that issue copies while others compute: chains of dots rarely have registers for more."""
 
 
 @dataclass
@@ -65,11 +72,21 @@ class HoistCopies(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
-        if allocated(function) <= target.shared_bytes // 2:
-            copies = [op for op in function.walk() if isinstance(op, gpu.AsyncCopyOp)]
+        copies = [op for op in function.walk() if isinstance(op, gpu.AsyncCopyOp)]
+        if copies and _have_room(copies, function, target):
             for block in {op.parent: None for op in copies}:
                 if block is not None:
                     _hoist(block)
+
+
+def _have_room(copies: list[gpu.AsyncCopyOp], function: FuncOp, target: TargetInfo) -> bool:
+    """Whether buffers may be live longer: all at once take half of an SM's shared memory, or as many CTAs share an SM, or enough,
+    if those of copies are live as long as all others."""
+    now = SharedAllocation(function).end
+    longest = now + sum(map(buffer_bytes, {buffer_root(copy.buffer) for copy in copies}))
+    limit = target.shared_bytes
+    enough = min(_ENOUGH_CTAS, limit // max(1, now))
+    return allocated(function) <= limit // 2 or limit // longest >= enough
 
 
 def _hoist(block: Block) -> None:
