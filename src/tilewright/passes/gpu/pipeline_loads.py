@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import gpu
+from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import preceding
 from tilewright.passes.analysis.edit import (
     branch,
@@ -74,10 +74,11 @@ from tilewright.passes.gpu.analysis.num_ctas import number_around, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
 from tilewright.passes.gpu.analysis.registers import PARTITIONS
 from tilewright.passes.gpu.analysis.serial_copies import report_serial_copies
-from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
+from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside, max_scratch_bytes
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP
 from tilewright.passes.gpu.scheduling.overlap import (
+    ctas_with_registers,
     leave_last_in_flight,
     overlap_dots,
     plan_overlap,
@@ -131,19 +132,20 @@ class PipelineLoads(FunctionPass):
             stages = stages_of(function, op)
             if isinstance(op, scf.ForOp):
                 found = find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
-                if found is not None and (stages > 1 or _has_room(found, function, target)):
+                most = ctas_with_registers(op, warps_of(function))
+                if found and (stages > 1 or _has_room(found, function, target, most)):
                     Pipeliner(op, found, function, max(2, stages), self, target).run()
             if isinstance(op, scf.ForOp) and op.parent is not None:
                 report_serial_copies(op, stages)
         erase_dead(function.body.block)
 
 
-def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo) -> bool:
-    """Whether two stages leave shared memory for enough CTAs per SM: `num_stages=1` is about memory, not order."""
+def _has_room(pattern: PipelinePattern, function: FuncOp, target: TargetInfo, most: int) -> bool:
+    """Whether two stages leave shared memory for 2 CTAs per SM, or `most` by registers: `num_stages=1` is about memory."""
     buffers = [copy.buffer for copy in pattern.copies]
     stage = sum(gpu.shared_layout_of(buffer).bytes for buffer in buffers)
     ctas = target.shared_bytes // (2 * stage + bytes_beside(function, buffers) + _RESERVE)
-    return ctas >= _MIN_CTAS and ctas * warps_of(function) >= _MIN_WARPS
+    return ctas >= min(_MIN_CTAS, most) and ctas * warps_of(function) >= _MIN_WARPS
 
 
 def stages_of(function: FuncOp, loop: Operation | None = None) -> int:
@@ -191,6 +193,7 @@ class Pipeliner:
             or first.instruction.data == SHARED_FMA
         )
         """Whether an MMA is over when it has been made: there is nothing to wait for."""
+        self.most_ctas = ctas_with_registers(loop, warps_of(function))
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, room) else 0
         self.stages = min(stages + self.lag, fits)
         while self.stages > 2 and self._wants_ctas(self.stages, bytes_, function, target):
@@ -201,25 +204,26 @@ class Pipeliner:
         """Of several dots, the result of that whose MMA an iteration leaves in flight."""
         self.function, self.options, self.target = function, options, target
 
-    @staticmethod
-    def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
-        """Return whether one more stage fits without reducing the number of programs per SM.
-
-        Two resident programs hide more latency than one with an MMA in flight.
-        """
-        return 1 <= limit // ((stages + 1) * bytes_) == limit // (stages * bytes_)
+    def _worth_a_stage(self, stages: int, bytes_: int, limit: int) -> bool:
+        """Return whether one more stage fits without reducing the number of programs per SM, if registers allow several.
+        Two resident programs hide more latency than one with an MMA in flight."""
+        then, now = (limit // (count * bytes_) for count in (stages + 1, stages))
+        return then == now >= 1 or (then >= 1 and self.most_ctas == 1)
 
     def _wants_ctas(self, stages: int, bytes_: int, function: FuncOp, target: TargetInfo) -> bool:
-        """Return whether one stage less lets more CTAs with `mma.sync` share an SM that has few warps. A copy one
-        iteration ahead arrives in time where an iteration takes as long: then it is warps that hide latency."""
+        """Return whether one stage less lets more CTAs with `mma.sync`, or with locks, share an SM that has few warps. A copy
+        one iteration ahead arrives in time where an iteration takes as long: then it is warps that hide latency."""
         warps, ops = warps_of(function), list(self.body.walk())
         in_registers = all(isinstance(reader, gpu.LocalLoadOp) for reader in self.pattern.readers)
-        takes_long = iteration_cycles(ops, warps) >= LOAD_CYCLES
-        if warps >= PARTITIONS or not in_registers or not takes_long:
+        others = self.beside + _RESERVE
+        if any(isinstance(op, tile.AtomicCASOp) for op in ops):
+            others = max_scratch_bytes(function)
+            others += bytes_beside(function, [c.buffer for c in self.pattern.copies], self.loop)
+        elif warps >= PARTITIONS or not in_registers or iteration_cycles(ops, warps) < LOAD_CYCLES:
             return False
-        ctas = target.shared_bytes // (stages * bytes_ + self.beside + _RESERVE)
-        more = target.shared_bytes // ((stages - 1) * bytes_ + self.beside + _RESERVE)
-        return ctas * warps < _FEW_WARPS and more > ctas
+        ctas = target.shared_bytes // (stages * bytes_ + others)
+        more = target.shared_bytes // ((stages - 1) * bytes_ + others)
+        return ctas * warps < _FEW_WARPS and min(more, self.most_ctas) > ctas
 
     @property
     def ahead(self) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -53,15 +54,28 @@ def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
     ]
 
 
-def bytes_beside(function: FuncOp, buffers: list[SSAValue]) -> int:
-    """Bytes of all other buffers that cannot have the place of `buffers`."""
+def bytes_beside(function: FuncOp, buffers: list[SSAValue], loop: scf.ForOp | None = None) -> int:
+    """Bytes of all other buffers that cannot have the place of `buffers`; those that the block of `loop` uses only before
+    it or after it can, as `deallocate-shared` releases them."""
     plan = SharedAllocation(function)
     others = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
     return sum(
         buffer_bytes(other)
         for other in others
-        if other not in buffers and not all(plan.apart_in_time(other, b) for b in buffers)
+        if other not in buffers
+        and not all(plan.apart_in_time(other, b) for b in buffers)
+        and not (loop is not None and _is_used_beside(other, loop))
     )
+
+
+def _is_used_beside(buffer: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a buffer is used in the block of `loop` only: before the loop, or after it."""
+    order = {op: i for i, op in enumerate(loop.parent.ops)} if loop.parent is not None else {}
+    users = [
+        loop.parent and loop.parent.find_ancestor_op_in_block(op) for op in buffer_users(buffer)
+    ]
+    places = [order.get(op, order[loop]) - order[loop] for op in users if op is not None]
+    return 0 < len(places) == len(users) and (max(places) < 0 or min(places) > 0)
 
 
 def release_between_loops(function: FuncOp) -> None:

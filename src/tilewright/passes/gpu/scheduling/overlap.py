@@ -83,6 +83,16 @@ def _operands_held_together(schedule: Schedule) -> int:
     return most
 
 
+def ctas_with_registers(loop: scf.ForOp, warps: int) -> int:
+    """The most CTAs per SM that have registers for the tiles that a loop carries, and for the largest that its MMAs add to none
+    of them."""
+    carried = loop.body.block.args
+    dots = [op for op in loop.body.walk() if isinstance(op, gpu.WgmmaOp)]
+    others = [registers(op.result) for op in dots if op.acc not in carried]
+    tiles = sum(registers(value) for value in carried if tile.is_tile(value))
+    return _ctas(tiles + max(others, default=0) + _OTHER_REGISTERS, warps)
+
+
 def _ctas(needed: int, warps: int) -> int:
     """Return the CTAs per SM that threads with so many registers allow."""
     count = 1
