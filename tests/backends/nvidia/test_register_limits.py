@@ -19,6 +19,7 @@ from tilewright.backends.nvidia.register_limits import (
     limit_for_loads,
     limit_for_lone_ctas,
     limit_for_occupancy,
+    with_all_registers,
 )
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
@@ -178,6 +179,32 @@ def test_few_spilled_registers_cost_less_than_half_of_the_ctas(monkeypatch, spil
     first = Assembled(b"", registers=64, spills=spills)
     made = Made(".maxntid 256", first, CtaResources(256, 0, 0), HOPPER, Options())
     assert limit_for_occupancy(made, 1, 1).assembled.registers == taken
+    assert with_all_registers(made).assembled.registers == taken
+
+
+def large_query(q, k, out, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    rows, columns, deep = tl.arange(0, M)[:, None], tl.arange(0, N), tl.arange(0, D)
+    query = tl.load(q + rows * D + deep[None, :])
+    acc = tl.zeros([M, D], tl.float32)
+    for start in range(0, n, N):
+        at = start + columns
+        keys = tl.load(k + at[:, None] * D + deep[None, :], mask=at[:, None] < n, other=0.0)
+        scores = tl.dot(query, keys.trans())
+        acc = tl.dot(scores.to(tl.bfloat16), keys, acc)
+    tl.store(out + rows * D + deep[None, :], acc)
+
+
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="needs ptxas")
+def test_kernels_with_mmas_that_spill_have_all_registers():
+    """A row of 1,024 elements as an operand of MMAs takes 256 registers: ptxas itself takes 32 then."""
+    signature = {a: dtypes.pointer_type(dtypes.bfloat16) for a in ("q", "k")}
+    signature |= {"out": dtypes.pointer_type(dtypes.float32), "n": dtypes.int32}
+    signature |= {a: constexpr(v) for a, v in {"M": 16, "N": 32, "D": 1024}.items()}
+    module = build(
+        KernelFunction(large_query), signature, dict.fromkeys(("q", "k", "out"), 16)
+    ).module
+    artifact = backend.compile(module, Options(num_warps=4, num_stages=1), HOPPER)
+    assert artifact.plan.spills == 0 or artifact.plan.registers == 255
 
 
 def largest(x, out, n, M: tl.constexpr, N: tl.constexpr):

@@ -25,6 +25,7 @@ from tilewright.backends.nvidia.register_limits import (
     limit_for_loads,
     limit_for_lone_ctas,
     limit_for_occupancy,
+    with_all_registers,
 )
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.errors import REGISTERS, OutOfResources
@@ -83,12 +84,14 @@ class NvidiaBackend(LoweringBackend):
         alone = (not multiplies and resident_ctas(block, target) == 1) or "setmaxnreg" in text
         ptx = to_ptx(text, target, options, plan.threads, plan.cluster_size, alone)
         assembled = assembler.assemble(ptx, _meanwhile)
-        if options.maxnreg is None and not multiplies:
-            made = Made(ptx, assembled, block, target, options)
+        made = Made(ptx, assembled, block, target, options)
+        if options.maxnreg is None and multiplies and "setmaxnreg" not in text:
+            made = with_all_registers(made)
+        elif options.maxnreg is None and not multiplies:
             made = limit_for_occupancy(made, plan.cluster_size, _planned_ctas(module))
             made = limit_for_loads(made, loaded_bytes)
             made = limit_for_lone_ctas(made, plan.cluster_size)
-            ptx, assembled = made.ptx, made.assembled
+        ptx, assembled = made.ptx, made.assembled
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:

@@ -99,21 +99,30 @@ class Made:
         return replace(self, ptx=ptx, assembled=assemble(ptx, self.target, self.options))
 
 
+def with_all_registers(made: Made) -> Made:
+    """`made` with all registers, where the assembler has taken fewer and spilled.
+
+    Where far more values are wanted than there are registers it gives up and takes 32 of 255. Very few spills cost less
+    than fewer blocks on an SM.
+    """
+    found, most = made.assembled, max_registers_per_thread(-(-made.block.threads // 32))
+    if not found.spills or found.registers >= most:
+        return made
+    other = made.limited(most)
+    keeps = found.spills > _FEW_SPILLS or other.ctas >= made.ctas
+    return other if other.assembled.spills < found.spills and keeps else made
+
+
 def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:
     """`made` with a limit on registers, where that is better.
 
-    Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
-    is given all, unless it spills very few and fewer blocks would then share an SM. And where with a few fewer more
+    A kernel that spills is given all registers (`with_all_registers`). And where with a few fewer more
     blocks share an SM, and nothing more goes to memory (or a little, where there was one block that waits at
     barriers or has loops), it is given fewer.
     """
+    if (all_ := with_all_registers(made)) is not made:
+        return all_
     found, block = made.assembled, made.resources
-    most = max_registers_per_thread(-(-block.threads // 32))
-    if found.spills and found.registers < most:
-        other = made.limited(most)
-        keeps = found.spills > _FEW_SPILLS or other.ctas >= made.ctas
-        if other.assembled.spills < found.spills and keeps:
-            return other
     for wanted in range(planned, 0, -1):
         limit = None
         if found.registers:
