@@ -216,6 +216,7 @@ def test_names_that_programs_import():
         drop_in.install()
         import triton, triton.language as tl
         from triton.tools.tensor_descriptor import TensorDescriptor
+        from triton.backends import backends
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
         from triton.language.libdevice import pow
@@ -224,6 +225,7 @@ def test_names_that_programs_import():
         from triton.runtime.jit import constexpr_function
         from triton.testing import do_bench_cudagraph, get_max_tensorcore_tflops, nvsmi
         import textwrap
+        assert {name: b.driver.is_active() for name, b in backends.items()} == {"nvidia": False, "cpu": True}
         assert tl.core.get_int_dtype(16, signed=False) is tl.uint16 and _log2(64) == 6
         assert tl.float8e4b8 != tl.float8e4nv
         tuned = triton.autotune([triton.Config({})], key=[])(triton.jit(lambda: None))

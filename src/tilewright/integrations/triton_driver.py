@@ -6,7 +6,8 @@ import functools
 import os
 import platform
 import sys
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tilewright.errors import UnsupportedTarget
 from tilewright.language.target_info import GPUTarget
@@ -156,5 +157,34 @@ class DriverConfig:
         self.active = self.default
 
 
+class _Inactive(ActiveDriver):
+    @staticmethod
+    def is_active() -> bool:
+        return False
+
+
+class Backend(NamedTuple):
+    """An entry of `triton.backends.backends`, of which programs ask `driver.is_active()`; there is no compiler class."""
+
+    compiler: None
+    driver: type[ActiveDriver]
+
+
+class _Backends(Mapping[str, Backend]):
+    """`triton.backends.backends`: "nvidia" and "cpu", the active one by whether torch has a GPU now."""
+
+    def __getitem__(self, name: str) -> Backend:
+        if name not in ("nvidia", "cpu"):
+            raise KeyError(name)
+        return Backend(None, ActiveDriver if has_gpu() == (name == "nvidia") else _Inactive)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("nvidia", "cpu"))
+
+    def __len__(self) -> int:
+        return 2
+
+
+backends = _Backends()
 active = ActiveDriver()
 driver = DriverConfig(active)

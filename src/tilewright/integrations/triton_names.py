@@ -143,7 +143,11 @@ _TABLES = {
             ("compiler", "errors"),
         ),
         Names("triton.compiler.compiler", dict(_COMPILER)),
-        Names("triton.backends", {}, ("compiler",)),
+        Names(
+            "triton.backends",
+            {"backends": "tilewright.integrations.triton_driver:backends"},
+            ("compiler",),
+        ),
         Names("triton.backends.compiler", {"GPUTarget": _DRIVER["GPUTarget"]}),
         Names("triton.tools", {}, ("tensor_descriptor", "mxfp")),
         Names("triton.tools.mxfp", forward="tilewright.integrations.triton_mxfp"),
