@@ -40,6 +40,7 @@ _INTEGER = {
     "xchg": ("exch", "b"), "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"),
     "umin": ("min", "u"),
 }  # fmt: skip
+_IDEMPOTENT = frozenset(("and", "or", "max", "min", "umax", "umin", "fmax", "fmin"))
 
 
 def _scope(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
@@ -79,7 +80,7 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
 
         def act(pointer: Value, value: Value) -> Value:
             if form is None:
-                return _by_cas(gen, kind, order, pointer, value, element)
+                return _by_cas(gen, op, order, pointer, value)
             address, raw = gen.builder.ptrtoint(pointer, I64), _operand(gen, value, form, element)
             made = _atom(gen, f"atom.{order}.global.{form}", address, [raw], raw.type)
             return register(gen, made, element)
@@ -318,13 +319,19 @@ def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: V
 
 
 def _by_cas(
-    gen: KernelCodegen, kind: str, order: str, pointer: Value, value: Value, element: Attribute
+    gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, pointer: Value, value: Value
 ) -> Value:
-    """Any read-modify-write as a loop of compare and swap."""
-    b = gen.builder
+    """Any read-modify-write as a loop of compare and swap.
+
+    A maximum (or the like) that memory has reached is not swapped in if no result is used: whoever reads the same
+    value afterwards cannot tell the writes apart, so nothing is released. Programs that share one maximum then
+    mostly end after a load, where each swap waits for a fence and fails as often as another program writes.
+    """
+    b, kind, element = gen.builder, op.kind.data, tile.element_of(op.value)
     bits = ir.IntType(8 * tile.element_bytes(element))
     address = b.ptrtoint(pointer, I64)
     start = _peek(gen, address, bits)
+    omits_writes = kind in _IDEMPOTENT and not op.result.uses
 
     def attempt(seen: Value) -> tuple[Value, Value]:
         old = register(gen, seen, element)
@@ -334,7 +341,8 @@ def _by_cas(
             given = b, tile.RMW_OPERATIONS[kind], [old, value], {}, types, types * 2, math
             (new,) = lower_elementwise(*given)
         new = storage(gen, new, element)
-        found = _cas(gen, order, pointer, seen, new)
+        changes = b.icmp_unsigned("!=", new, seen) if omits_writes else None
+        (found,) = conditional(b, changes, lambda: [_cas(gen, order, pointer, seen, new)], [seen])
         return found, b.icmp_unsigned("==", found, seen)
 
     return register(gen, retry(b, start, attempt), element)
