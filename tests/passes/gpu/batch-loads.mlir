@@ -182,3 +182,41 @@ func.func @accumulated(%p: !tile.ptr<f32>, %init: tensor<4096xf32, "4096 r[1 2 5
   %all = arith.addf %last, %squares : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
   func.return %all : tensor<4096xf32, "4096 r[1 2 512 1024 2048] l[4 8 16 32 64] w[128 256]">
 }
+// -----
+// Each of eight elements per thread in a sector of its own: 256 bytes are in flight, and more registers would cost CTAs.
+// RUN: batch-loads,cse
+// CHECK-LABEL: @sectors
+func.func @sectors(%p: !tile.ptr<f32>, %init: tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">, %n: i64, %columns: i64 {tile.divisibility = 8 : i32}) -> tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]"> attributes {gpu.num_warps = 2 : i32} {
+  // CHECK: scf.for %i = %zero to %n
+  // CHECK: tile.load_view
+  // CHECK-NOT: tile.load_view
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %last = scf.for %i = %zero to %n step %one iter_args(%sum = %init) -> (tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">) : i64 {
+    %o = arith.muli %i, %columns : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %q ["strided"] strides(%columns) {limited = array<i64>} : !tile.ptr<f32> to tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    %more = arith.addf %sum, %x : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    scf.yield %more : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+  }
+  func.return %last : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+}
+// -----
+// Neighbors share sectors if the stride may be less: as many iterations as registers allow.
+// RUN: batch-loads,cse
+// CHECK-LABEL: @shared_sectors
+func.func @shared_sectors(%p: !tile.ptr<f32>, %init: tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">, %n: i64, %columns: i64 {tile.divisibility = 4 : i32}) -> tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]"> attributes {gpu.num_warps = 2 : i32} {
+  // CHECK: scf.for
+  // CHECK-COUNT-4: tile.load_view
+  // CHECK: arith.addf
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %last = scf.for %i = %zero to %n step %one iter_args(%sum = %init) -> (tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">) : i64 {
+    %o = arith.muli %i, %columns : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %q ["strided"] strides(%columns) {limited = array<i64>} : !tile.ptr<f32> to tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    %more = arith.addf %sum, %x : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    scf.yield %more : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+  }
+  func.return %last : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+}

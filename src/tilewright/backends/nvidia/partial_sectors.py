@@ -20,9 +20,9 @@ from tilewright.backends.nvidia.occupancy import ENOUGH_BYTES
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.gpu.analysis.sectors import SECTOR_BYTES, has_sector_per_element
 from tilewright.targets import TargetInfo
 
-_SECTOR_BYTES = 32
 _FEWEST_CTAS = 2
 """CTAs on an SM, one of which loads while the other computes and stores."""
 _ACCESSES = (
@@ -39,7 +39,7 @@ def shared_bytes_for_locality(
     """Bytes of shared memory of a CTA, at least `bytes_`, with which as many share an SM as keep memory busy."""
     known = Facts(address_arithmetic(function))
     sectors = [_sectors(op, known) for op in function.walk() if isinstance(op, scf.ForOp)]
-    in_flight = max((_SECTOR_BYTES * threads * s for s in sectors if s is not None), default=0)
+    in_flight = max((SECTOR_BYTES * threads * s for s in sectors if s is not None), default=0)
     if not in_flight or None in sectors:
         return bytes_
     ctas = max(_FEWEST_CTAS, -(-ENOUGH_BYTES // in_flight))
@@ -63,9 +63,4 @@ def _is_partial(op: Operation, known: Facts) -> bool:
     """Whether an access has one element of each sector, of which other programs have the rest."""
     if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
         return False
-    value = tile.accessed(op)
-    if tile.view_kinds(op) != ("strided",):
-        return False
-    size = tile.element_bytes(value)
-    one_per_sector = known.divisor(op.strides[0]) * size >= _SECTOR_BYTES
-    return one_per_sector and known.divisor(op.base) < _SECTOR_BYTES
+    return has_sector_per_element(op, known) and known.divisor(op.base) < SECTOR_BYTES

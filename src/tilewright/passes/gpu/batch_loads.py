@@ -17,7 +17,9 @@ store of earlier iterations in the batch can clobber it. Two arguments either do
 (see `insert-barriers`): a load and a store through different arguments do not conflict if either of them advances
 past its own tile in each iteration.
 
-The unroll factor is the largest power of two whose loads fit into the register limits per thread and per CTA.
+The unroll factor is the largest power of two whose loads fit into the register limits per thread and per CTA. A load
+of which each element lies in a sector of its own counts with the sectors: they keep memory busy, and registers for
+more loads would cost CTAs.
 Loops that contain loops, products, atomics, barriers or output are unchanged. Requires `assign-layouts`, which
 decides registers, and `insert-barriers`, which checks conflicts in program order. Ensures: effects of iterations
 keep their order, except for the hoisted loads.
@@ -34,15 +36,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
 from tilewright.passes.gpu.analysis.registers import registers_of
+from tilewright.passes.gpu.analysis.sectors import SECTOR_BYTES, has_sector_per_element
 from tilewright.targets import TargetInfo
 
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
@@ -76,13 +81,16 @@ class BatchLoads(FunctionPass):
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         threads = 32 * warps_of(function) // num_ctas_of(function)
         words = min(self.registers_per_thread, self.registers_per_cta // threads)
+        known = Facts(address_arithmetic(function))
         for number, op in enumerate(list(function.walk())):
             if isinstance(op, scf.ForOp) and is_simple(op):
                 code = instructions(op.body.walk(), threads)
-                self._batch(op, words, number, code, threads <= _FEW_THREADS)
+                self._batch(op, words, number, code, threads <= _FEW_THREADS, known)
         erase_dead(function.body.block)
 
-    def _batch(self, loop: scf.ForOp, allowed: int, number: int, code: int, small: bool) -> None:
+    def _batch(
+        self, loop: scf.ForOp, allowed: int, number: int, code: int, small: bool, known: Facts
+    ) -> None:
         early = _Early(loop)
         if not early.loads:
             return
@@ -90,7 +98,7 @@ class BatchLoads(FunctionPass):
         more = 2 if small and not early.stores else 1
         most = more * self.iterations
         allowed *= more * (self.known_length_factor if more > 1 and trips is not None else 1)
-        words = sum(registers_of(load.results[0]) for load in early.loads)
+        words = sum(_words_in_flight(load, known) for load in early.loads)
         carried = sum(registers_of(arg) for arg in loop.body.block.args[1:])
         left = min(allowed, (more if trips is not None else 1) * allowed - carried)
         size = sum(1 for _ in loop.body.walk())
@@ -105,6 +113,15 @@ class BatchLoads(FunctionPass):
             count *= 2
         if count > 1:
             _Batcher(loop, early, count, number).run()
+
+
+def _words_in_flight(load: Operation, known: Facts) -> int:
+    """The 4-byte words of memory that a thread waits for: at least the registers that it loads."""
+    registers = registers_of(load.results[0])
+    layout = gpu.layout_of(load.results[0])
+    if layout is None or not has_sector_per_element(load, known):
+        return registers
+    return layout.registers_per_thread * SECTOR_BYTES // 4
 
 
 def is_simple(loop: scf.ForOp) -> bool:
