@@ -203,3 +203,13 @@ func.func @chain(%u: tensor<64x32xf16>, %v: tensor<32x64xf16>, %s: tensor<64x64x
   tile.store_view %4, %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// Lanes hold neighbors along the first dimension, threads none: buffers contiguous along it have no bank conflicts.
+// RUN: promote-shared
+// CHECK-LABEL: @lanes
+func.func @lanes(%x: tensor<64x16xf16, "64x16 r[0,2 0,4 0,8] l[1,0 2,0 4,0 8,0 16,0] w[32,0 0,1]">, %y: tensor<16x16xf16, "16x16 r[0,8] l[1,0 2,0 4,0 8,0 0,1] w[0,2 0,4]">, %s: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) -> tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> {
+  // CHECK-DAG: gpu.local_store %x, {{.+}} !gpu.shared<tensor<64x16xf16>, "64x16x2 dim0 swizzle0", 1>
+  // CHECK-DAG: gpu.local_store %y, {{.+}} !gpu.shared<tensor<16x16xf16>, "16x16x2 dim0 swizzle0", 1>
+  %d = tile.dot %x, %y, %s, "ieee" {gpu.mma = "wgmma.k16.f16"} : tensor<64x16xf16, "64x16 r[0,2 0,4 0,8] l[1,0 2,0 4,0 8,0 16,0] w[32,0 0,1]">, tensor<16x16xf16, "16x16 r[0,8] l[1,0 2,0 4,0 8,0 0,1] w[0,2 0,4]">, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+  func.return %d : tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+}

@@ -52,6 +52,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
 from tilewright.layouts.shared import LINEAR, is_transposable
@@ -340,9 +341,7 @@ def _operand(
         along = contiguous_dim(load) or 0
         dim = along if dim is None or _turns(value, along) else dim
     if dim is None:
-        layout = gpu.layout_of(value)
-        units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
-        dim = units[0].index(1) if units else 1
+        dim = _dim_of_neighbors(gpu.layout_of(value))
     if load is None:
         return stored_operand(value, dim, op, function, stored, span)
     buffer = allocate(value.type, dim, span, function)
@@ -353,6 +352,16 @@ def _operand(
         layout = transposed_copy_layout(layout.shape, layout.warp_count, dim)
     insert_before(copy_of(load, layout, buffer, slot, active), op)
     return buffer, slot
+
+
+def _dim_of_neighbors(layout: Layout | None) -> int:
+    """The dimension along which a thread holds neighbors, or else the lanes of a warp do: their stores are wide, or have no
+    bank conflicts."""
+    if layout is not None:
+        for step in (*layout.registers, *layout.lanes):
+            if sum(step) == 1:
+                return step.index(1)
+    return 1
 
 
 # ---- mma.sync ---------------------------------------------------------------------------------------
