@@ -79,6 +79,7 @@ from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import FunctionPass
+from tilewright.passes.gpu.analysis.buffer_views import buffer_users, program_block
 from tilewright.passes.gpu.analysis.copy_engines import TMA
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
@@ -293,9 +294,8 @@ class _Storer:
         self.again = is_in_loop(op, function)
         for number in range(self.count):
             self._part(number)
-        insert_before(
-            gpu.TmaStoreWaitOp.create(operands=[self.buffer]), end_of(function.body.block)
-        )
+        end = end_of(program_block(function))
+        insert_before(gpu.TmaStoreWaitOp.create(operands=[self.buffer]), end)
         if tma_tile.encoded_before is not None:
             self._order_later_accesses(tma_tile.encoded_before)
         erase(op)
@@ -450,8 +450,8 @@ def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Op
 
     Layout conversions of an epilogue between there and `op` can then use the memory.
     """
-    block = function.body.block
-    users = {outermost_in(block, use.operation) for buffer in buffers for use in buffer.uses}
+    block = program_block(function)
+    users = {outermost_in(block, user) for buffer in buffers for user in buffer_users(buffer)}
     end = outermost_in(block, op)
     place = end
     for current in preceding(end):

@@ -1,14 +1,16 @@
-"""Buffers in shared memory and their views as transposed tiles (`gpu.memdesc_trans`)."""
+"""Buffers in shared memory, their views as transposed tiles (`gpu.memdesc_trans`), and where a program uses them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import insert_before, outermost_in
 
 
 def transposed_type(kind: gpu.SharedType) -> gpu.SharedType:
@@ -54,3 +56,35 @@ def retype_views(buffer: SSAValue) -> None:
             kind: Any = view.source.type
             view.result._type = transposed_type(kind)
             retype_views(view.result)
+
+
+def program_block(function: FuncOp) -> Block:
+    """The innermost block that runs at most once per program and holds all uses of buffers: the branch that does the work
+    of a program where others return early, or the function's block."""
+    block = function.body.block
+    while True:
+        users = [op for op in block.ops if _uses_buffers(op)]
+        if len(users) != 1 or not isinstance(users[0], scf.IfOp):
+            return block
+        inner = [
+            r.block for r in users[0].regions if r.blocks and any(map(_uses_buffers, r.block.ops))
+        ]
+        if len(inner) != 1:
+            return block
+        block = inner[0]
+
+
+def outermost_in_program(function: FuncOp, op: Operation) -> Operation:
+    """The operation of the program's block (`program_block`) that is `op` or holds it; of the function's, where `op` is
+    in another branch."""
+    found = program_block(function).find_ancestor_op_in_block(op)
+    return found or outermost_in(function.body.block, op)
+
+
+def _uses_buffers(op: Operation) -> bool:
+    return any(
+        isinstance(operand.type, gpu.SharedType)
+        for each in op.walk()
+        if type(each) is not gpu.MemdescTransOp
+        for operand in each.operands
+    )

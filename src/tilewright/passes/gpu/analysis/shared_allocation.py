@@ -1,6 +1,6 @@
 """Where the buffers of a program lie in shared memory, and from when on their place is free again.
 
-Lifetimes of shared-memory buffers in the function's entry block and in nested blocks.
+Lifetimes of shared-memory buffers in the program's block (`program_block`) and in nested blocks.
 
 A buffer is live from its first use in a block to the `gpu.local_dealloc` in the same block. In a loop body this holds
 per iteration: the contents do not outlive the iteration. A buffer without `gpu.local_dealloc` is live until the program
@@ -26,7 +26,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import following
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
-from tilewright.passes.gpu.analysis.buffer_views import buffer_users
+from tilewright.passes.gpu.analysis.buffer_views import buffer_users, program_block
 from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.strips import EXCHANGES
 
@@ -45,7 +45,7 @@ def buffer_bytes(buffer: SSAValue) -> int:
 
 
 def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
-    """Buffers whose last use is before the operation of the function's block that holds `op`."""
+    """Buffers whose last use is before the operation of the program's block that holds `op`."""
     plan = SharedAllocation(function)
     return [
         a.result
@@ -79,9 +79,9 @@ def _is_used_beside(buffer: SSAValue, loop: scf.ForOp) -> bool:
 
 
 def release_between_loops(function: FuncOp) -> None:
-    """Release, after each operation of the function's block, the buffers that it alone uses, where
+    """Release, after each operation of the program's block, the buffers that it alone uses, where
     later ones could have their place."""
-    block = function.body.block
+    block = program_block(function)
     buffers = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
     users = {b: {outermost_in(block, op) for op in buffer_users(b)} for b in buffers}
     order = {op: i for i, op in enumerate(block.ops)}
@@ -96,9 +96,9 @@ def release_between_loops(function: FuncOp) -> None:
 
 
 def release_at_barriers(function: FuncOp) -> None:
-    """Give back, at each barrier of the function's block, the buffers whose last use is over, where later ones
+    """Give back, at each barrier of the program's block, the buffers whose last use is over, where later ones
     could have their place: chains of MMAs outside of loops need few at a time."""
-    block = function.body.block
+    block = program_block(function)
     order = {op: i for i, op in enumerate(block.ops)}
     first, last = dict[SSAValue, int](), dict[SSAValue, int]()
     for op in function.walk():
@@ -143,7 +143,7 @@ class SharedAllocation:
     """
 
     def __init__(self, function: FuncOp, ends: Mapping[SSAValue, Operation] | None = None) -> None:
-        self._block = function.body.block
+        self._block = program_block(function)
         self._order = {op: i for i, op in enumerate(self._block.ops)}
         self._lifetimes = SharedLifetimes(function, ends)
         self._places: dict[SSAValue, tuple[int, int]] = {}
@@ -231,7 +231,7 @@ class SharedAllocation:
         return bool(self._places)
 
     def _top(self, op: Operation) -> int:
-        """Position of the operation of the function's block that `op` is in."""
+        """Position of the operation of the program's block that `op` is in."""
         top = self._block.find_ancestor_op_in_block(op)
         return 0 if top is None else self._order[top]
 
@@ -313,7 +313,7 @@ class SharedLifetimes:
     """
 
     def __init__(self, function: FuncOp, ends: Mapping[SSAValue, Operation] | None = None) -> None:
-        self._block = function.body.block
+        self._block = program_block(function)
         self._ends = ends or {}
         self._positions: dict[Block, dict[Operation, int]] = {}
         self._intervals: dict[SSAValue, list[_Interval]] = {}

@@ -16,13 +16,13 @@ from tilewright.errors import PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_swizzle
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.buffer_views import outermost_in_program
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.analysis.tma_order import match_on_device
@@ -328,7 +328,7 @@ def exchanged_in_parts(
     known = Facts()
     stores = [
         plan_tma_store(store, function, known, ahead=True)
-        for store in outermost_in(function.body.block, op).walk()
+        for store in outermost_in_program(function, op).walk()
         if isinstance(store, tile.StoreViewOp)
     ]
     tma_stores = {store.convert: store for store in stores if isinstance(store, TmaStorePlan)}
@@ -345,7 +345,7 @@ def exchanged_in_parts(
 def _changes(
     op: Operation, function: FuncOp, but: Collection[Operation]
 ) -> list[gpu.ConvertLayoutOp]:
-    around = outermost_in(function.body.block, op)
+    around = outermost_in_program(function, op)
     return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op not in but]
 
 
