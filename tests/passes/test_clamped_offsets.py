@@ -69,3 +69,35 @@ def test_clamped_rows(how, more):
     text = row_sums.compile(kinds, constants, target="sm_80").asm["gpu"]
     (load,) = [line for line in text.splitlines() if "tile.load_view" in line]
     assert ('["strided", "strided"]' in load) == (more == 0), load
+
+
+@tw.jit
+def row_numbers(out_ptr, m, k, HOW: tl.constexpr, MORE: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    """Store each row's number to it, of rows that are clamped to those within `m`."""
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    if HOW == "where":
+        j = tl.where(i < m, i, 0)
+    elif HOW == "minimum":
+        j = tl.minimum(i, m - 1)
+    else:
+        j = i % m
+    cols = tl.arange(0, BK)
+    inside = (i < m + MORE)[:, None] & (cols < k)[None, :]
+    tl.store(out_ptr + j[:, None] * k + cols[None, :], tl.broadcast_to(j[:, None], (BM, BK)), mask=inside)  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("how", ["where", "minimum", "wrapped"])
+def test_clamped_rows_of_stores(how, more):
+    """A store whose mask has the limit of the clamp is strided; one with rows beyond it stores those where they are."""
+    m, k = 21, 12
+    out = np.full((32, k), -1, np.int32)
+    constants = {"HOW": how, "MORE": more, "BM": 16, "BK": 16}
+    row_numbers[(2,)](out, m, k, **constants)
+    written = m + min(more, 0)
+    np.testing.assert_array_equal(out[:written], np.arange(written)[:, None] + np.zeros(k))
+    assert (out[written:] == -1).all()
+    kinds = {"out_ptr": "*i32:16", "m": "i32", "k": "i32"}
+    text = row_numbers.compile(kinds, constants, target="sm_80").asm["gpu"]
+    (store,) = [line for line in text.splitlines() if "tile.store_view" in line]
+    assert ('["strided", "strided"]' in store) == (more == 0), store

@@ -37,7 +37,7 @@ start proved not negative) or `indexed` (whatever depends on that dimension only
 clamps, `where`). Comparisons that bound a lane from above become limits, conditions on the whole tile
 become a limit of 0 or everything, the rest stays a residual mask. A dimension of a load that is wrapped or
 clamped (`where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) is strided with a limit of M where no store sees the
-rows beyond (`analysis.demanded`): those lanes read 0 instead. Index arithmetic is i64. Volatile
+rows beyond (`analysis.demanded`): those lanes read 0 instead. So is a dimension of a store whose mask has that limit. Index arithmetic is i64. Volatile
 loads, scalar accesses and pointer tiles that vary along one dimension without a form stay.
 
 On a CPU a load of one element for all lanes becomes a scalar load, so that addresses formed from its value are raised
@@ -203,9 +203,9 @@ class _Raiser:
         self, op: tile.LoadOp | tile.StoreOp, form: Form
     ) -> tuple[Form, list[Conjunct]]:
         """The form with clamped dimensions as strided ones that end where the clamp begins, where no store sees the
-        lanes from there on; and those ends."""
+        lanes from there on, or has them; and those ends."""
         ends: list[Conjunct] = []
-        if not self.drop_unseen or isinstance(op, tile.StoreOp):
+        if not self.drop_unseen and isinstance(op, tile.LoadOp):
             return form, ends
         offset, terms = form.offset, dict(form.terms)
         for dim in form.terms:
@@ -216,18 +216,24 @@ class _Raiser:
         return Form(form.base, offset, terms), ends
 
     def _unclamped(
-        self, op: tile.LoadOp, dim: int, atoms: dict[Atom, Polynomial]
+        self, op: tile.LoadOp | tile.StoreOp, dim: int, atoms: dict[Atom, Polynomial]
     ) -> tuple[Polynomial, dict[Atom, Polynomial], tuple[Polynomial, ...]] | None:
-        """Offset, atoms and limits of a clamped dimension within its limits, if no store sees the lanes beyond."""
+        """Offset, atoms and limits of a clamped dimension within its limits, if no store sees or has the lanes beyond."""
         (atom, stride), *others = atoms.items()
         if others or not isinstance(atom, Wrapped | Clamped):
             return None
         limits = atom.limits if isinstance(atom, Clamped) else (atom.size - atom.start,)
-        if not all(self.demanded.are_dropped(op.result, dim, limit) for limit in limits):
+        if not all(self._drops(op, dim, limit) for limit in limits):
             return None
         if isinstance(atom, Wrapped):
             return atom.start * stride, {LANE: stride}, limits
         return atom.offset * stride, {a: c * stride for a, c in atom.terms}, limits
+
+    def _drops(self, op: tile.LoadOp | tile.StoreOp, dim: int, limit: Polynomial) -> bool:
+        """Whether memory does not depend on the lanes of an access from index `limit` on along `dim`."""
+        if isinstance(op, tile.StoreOp):
+            return self.demanded.are_not_stored(op, dim, limit)
+        return self.demanded.are_dropped(op.result, dim, limit)
 
     # ---- one element for all lanes, and additions ---------------------------------------------------
 

@@ -55,6 +55,10 @@ class DemandedRows:
                 following.extend(rows)
         return True
 
+    def are_not_stored(self, op: tile.StoreOp, dim: int, limit: Polynomial) -> bool:
+        """Whether a store writes none of the rows from index `limit` on along `dim`."""
+        return self._masks_off(op, dim, self._expanded(limit))
+
     def _follow(
         self, op: Operation, index: int, value: SSAValue, dim: int, limit: Polynomial
     ) -> _Slices | None:
