@@ -152,12 +152,17 @@ def mma_layouts(
     name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, along: str = SQUARE
 ) -> tuple[Layout, Layout, Layout]:
     """Layouts of A, B and the accumulator of a dot of `extents` m, n, k with instruction `name`, and of `batch`
-    matrices; `along` as for `choose_warp_grid`."""
+    matrices; `along` as for `choose_warp_grid`.
+
+    Warps split the batch first: warps that share a product hold copies of its operands, or of all of it where it is
+    smaller than their instructions cover.
+    """
     m, n, k = extents
-    where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps, along)
+    split = min(warps & -warps, _block(batch)[0]) if batch else 1
+    where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps // split, along)
     a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     if batch:
-        return batched(a, batch), batched(b, batch), batched(acc, batch)
+        return batched(a, batch, split), batched(b, batch, split), batched(acc, batch, split)
     return a, b, acc
 
 
@@ -298,16 +303,19 @@ def wgmma_a_layout(
     return groups.left(m, k, instruction.k // 8)
 
 
-def batched(layout: Layout, batch: int) -> Layout:
-    """The layout with a leading dimension of `batch` matrices, one after another in registers."""
+def batched(layout: Layout, batch: int, warps: int = 1) -> Layout:
+    """The layout with a leading dimension of `batch` matrices: over `warps` times as many warps, and one after another
+    in registers."""
     deep = layout.insert(0)
     (block,) = _block(batch)
     extra = tuple((1 << b, 0, 0) for b in range(_log(block)))
+    over_warps, extra = extra[: _log(warps)], extra[_log(warps) :]
     repeat = (batch // block, *layout.repeats)
     return replace(
         deep,
         shape=(batch, *layout.shape),
         registers=(*deep.registers, *extra),
+        warps=(*over_warps, *deep.warps),
         repeat=repeat if any(r > 1 for r in repeat) else (),
     )
 
