@@ -15,6 +15,7 @@ from tilewright.layouts.fragments import (
     choose_warpgroup_grid,
     ldmatrix_lanes,
     ldmatrix_layout,
+    mma_layouts,
     paired_lines,
     parse_wgmma,
     wgmma_a_layout,
@@ -145,6 +146,23 @@ def test_batches_are_further_registers():
     for r in range(four.registers_per_thread):
         batch, inside = divmod(r, one.registers_per_thread)
         assert four.coordinates(r, 9, 0) == (batch, *one.coordinates(inside, 9, 0))
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "warps", "registers"),
+    [(16, 16, 16, 4, 32), (2, 32, 16, 8, 4), (3, 16, 16, 2, 12), (1, 16, 8, 2, 4), (12, 16, 16, 12, 24), (4, 64, 64, 4, 128)],
+)  # fmt: skip
+def test_warps_split_a_batch_first(batch, m, n, warps, registers):
+    """A warp has the operands of the products that it computes, and each product as few warps as there are for it."""
+    a, b, acc = mma_layouts("m16n8k16.f16", (m, n, 32), warps, batch)
+    assert acc.registers_per_thread == registers
+    for layout, extents in ((a, (m, 32)), (b, (32, n)), (acc, (m, n))):
+        assert layout.shape == (batch, *extents) and layout.warp_count == warps
+        assert layout.is_surjective
+        for warp in range(warps):
+            held = {layout.coordinates(r, 0, warp)[0] for r in range(layout.registers_per_thread)}
+            mine = {acc.coordinates(r, 0, warp)[0] for r in range(acc.registers_per_thread)}
+            assert held == mine
 
 
 @pytest.mark.parametrize("text", ["wgmma.k16.bf16", "wgmma.k8.tf32", "wgmma.k32.e4m3.e5m2"])

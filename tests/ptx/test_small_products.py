@@ -1,4 +1,5 @@
-"""Chains of small products on `mma.sync`, whose tiles go from sums to either operand, as they are and transposed."""
+"""Small products on `mma.sync`: chains, whose tiles go from sums to either operand, as they are and transposed, and
+batches."""
 
 import random
 
@@ -63,3 +64,52 @@ def test_sums_reach_operands_by_matrices():
     ptx = compiled(HALF, 32, 32, 1, "sm_90a").asm["ptx"]
     assert "ldmatrix" in ptx and "ld.shared.b16" not in ptx and "ld.shared.u16" not in ptx
     assert "bar.warp.sync" in ptx and "bar.sync" not in ptx and "barrier.sync" not in ptx
+
+
+def batch_of_products(
+    q, k, v, out, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr
+):
+    """(q k^T) v of each matrix of a batch."""
+    batch, rows = tl.arange(0, B)[:, None, None], tl.arange(0, M)[None, :, None]
+    lines, columns = tl.arange(0, N)[None, :, None], tl.arange(0, D)[None, None, :]
+    x = tl.load(q + (batch * M + rows) * D + columns)
+    y = tl.load(k + (batch * N + lines) * D + columns)
+    z = tl.load(v + (batch * N + lines) * D + columns)
+    s = tl.dot(x, tl.permute(y, (0, 2, 1)), input_precision="tf32").to(x.dtype)
+    tl.store(out + (batch * M + rows) * D + columns, tl.dot(s, z, input_precision="tf32"))
+
+
+def compiled_batch(kind, sizes, warps, target):
+    names = ("q", "k", "v", "out")
+    types = dict(zip(names, map(pointer_type, (kind, kind, kind, SINGLE)), strict=True))
+    types |= dict(zip("BMND", map(constexpr, sizes), strict=True))
+    module = build(KernelFunction(batch_of_products), types, dict.fromkeys(names, 16)).module
+    return backend.compile(module, Options(num_warps=warps), target_info(target))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "warps", "target"),
+    [
+        (HALF, (4, 16, 16, 32), 4, "sm_90a"), (HALF, (8, 16, 16, 16), 4, "sm_80"), (HALF, (2, 32, 16, 16), 4, "sm_90a"),
+        (HALF, (2, 16, 32, 16), 8, "sm_90a"), (SINGLE, (4, 16, 16, 16), 2, "sm_90a"), (HALF, (1, 16, 16, 16), 2, "sm_90a"),
+    ],
+)  # fmt: skip
+def test_batches(kind, sizes, warps, target):
+    count, m, n, d = sizes
+    rng = np.random.default_rng(m + d)
+    real = np.float16 if kind is HALF else np.float32
+    shapes = ((count, m, d), (count, n, d), (count, n, d))
+    q, k, v = (rng.normal(size=s).astype(np.float16).astype(real) / 4 for s in shapes)
+    expected = (q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1)) @ v
+    arguments = [q, k, v, np.zeros((count, m, d), np.float32)]
+    artifact = compiled_batch(kind, sizes, warps, target)
+    found = run_ptx(artifact, arguments, (1, 1, 1), random.Random(warps))[3]
+    np.testing.assert_allclose(found, expected, atol=4e-3 * np.abs(expected).max())
+
+
+def test_matrices_of_a_batch_reach_operands_by_matrices():
+    """A warp computes each product alone, and reads neither operand element by element."""
+    ptx = compiled_batch(HALF, (4, 16, 16, 32), 4, "sm_90a").asm["ptx"]
+    assert ptx.count("mma.sync") == 4 + 4  # of 16x8x16: 2 of columns and of k, and 4 of columns
+    assert "ldmatrix" in ptx and "ldmatrix.sync.aligned.m8n8.x4.trans" in ptx
+    assert not [line for line in ptx.splitlines() if "ld.shared" in line and "b16" in line]

@@ -132,8 +132,8 @@ def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 <<
 
 @dataclass(frozen=True)
 class Exchange:
-    """How a conversion goes through shared memory: a row-major tile, its dimensions exchanged, or its index bits in
-    another order."""
+    """How a conversion goes through shared memory: a row-major tile, its last dimensions exchanged, or its index bits
+    in another order."""
 
     source: Layout
     target: Layout
@@ -153,16 +153,29 @@ def plan_exchange(
     """The exchange that takes the fewest instructions and asks shared memory least often, and of those the one with
     the fewest bytes; the tile takes at most `room` bytes if it can. `matrices`: whether there are instructions that
     write, and that read, 8x8 matrices."""
-    found = _cheapest(source, target, element, room, matrices)
-    if source.rank == 2:
-        other = _cheapest(source.permute((1, 0)), target.permute((1, 0)), element, room, matrices)
-        found = min(found, other, key=lambda plan: plan.cost)
+    *batch, last = range(source.rank)
+    orders = [(*batch, last)]
+    if batch:
+        orders.append((*batch[:-1], last, batch[-1]))
+    plans = [
+        _cheapest(*_as_matrix(source, target, order), element, room, matrices) for order in orders
+    ]
+    found = min(plans, key=lambda plan: plan.cost)
     most = _WIDEST // tile.element_bytes(element)
     for first, second in conflict_free_orders(source, target, most):
         other = _cheapest(first, second, element, room, (False, False))
         if other.cost + _ADDRESSES < found.cost:
             found = other
     return found
+
+
+def _as_matrix(source: Layout, target: Layout, order: Vector) -> tuple[Layout, Layout]:
+    """Both layouts with dimensions permuted, and all but the last made one: the rows of a batch of matrices lie one
+    after another, and 8x8 matrices move parts of each."""
+    source, target = source.permute(order), target.permute(order)
+    shape = prod(source.shape[:-1]), source.shape[-1]
+    one, other = source.reshape(shape), target.reshape(shape)
+    return (source, target) if one is None or other is None else (one, other)
 
 
 def _cheapest(
