@@ -2,11 +2,13 @@
 batches."""
 
 import random
+import re
 
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
 
+import tilewright as tw
 from tilewright import dtypes
 from tilewright import language as tl
 from tilewright.backends.base import Options
@@ -15,6 +17,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr, pointer_type
 from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.layouts.layout import parse_layout
 
 
 def chain(a, b, out, M: tl.constexpr, K: tl.constexpr):
@@ -113,3 +116,42 @@ def test_matrices_of_a_batch_reach_operands_by_matrices():
     assert ptx.count("mma.sync") == 4 + 4  # of 16x8x16: 2 of columns and of k, and 4 of columns
     assert "ldmatrix" in ptx and "ldmatrix.sync.aligned.m8n8.x4.trans" in ptx
     assert not [line for line in ptx.splitlines() if "ld.shared" in line and "b16" in line]
+
+
+@tw.jit
+def few_rows(p, v, out, N, B: tl.constexpr, H: tl.constexpr, D: tl.constexpr, FIRST: tl.constexpr):
+    """Sums over blocks of 16 of p v, with each of the H rows of p repeated: the products fill an instruction."""
+    batch, heads = tl.arange(0, B)[:, None, None], tl.arange(0, H)[None, :, None]
+    block, columns = tl.arange(0, 16), tl.arange(0, D)[None, None, :]
+    acc = tl.zeros((B, H, D), tl.float32)
+    for start in range(0, N, 16):
+        x = tl.load(p + (batch * H + heads) * N + start + block[None, None, :])
+        y = tl.load(v + (batch * N + start + block[None, :, None]) * D + columns)
+        x = tl.broadcast_to(tl.expand_dims(x, 2), (B, H, 16 // H, 16)).reshape(B, 16, 16)
+        rows = tl.sum(tl.dot(x, y).reshape(B, H, 16 // H, D), 2)
+        acc = rows + acc * 0.5 if FIRST else acc * 0.5 + rows
+    tl.store(out + (batch * H + heads) * D + columns, acc)
+
+
+@pytest.mark.parametrize(
+    ("heads", "warps", "d", "first"), [(2, 1, 64, True), (2, 2, 128, False), (4, 1, 32, False)]
+)
+def test_lanes_divide_sums_over_rows(heads, warps, d, first):
+    """A loop carries sums of reductions across lanes once, not in each of these lanes, and needs no exchange for it."""
+    b, n = 4, 48
+    types = {"p": "*fp16:16", "v": "*fp16:16", "out": "*fp32:16", "N": "i32:16"}
+    constants = {"B": b, "H": heads, "D": d, "FIRST": first}
+    artifact = few_rows.compile(types, constants, target="sm_90a", num_warps=warps)
+    rng = np.random.default_rng(heads)
+    p = rng.normal(size=(b, heads, n)).astype(np.float16)
+    v = rng.normal(size=(b, n, d)).astype(np.float16)
+    expected = np.zeros((b, heads, d))
+    for at in range(0, n, 16):
+        product = p[..., at : at + 16].astype(np.float64) @ v[:, at : at + 16]
+        expected = expected / 2 + 16 // heads * product
+    arguments = [p, v, np.zeros((b, heads, d), np.float32), n]
+    found = run_ptx(artifact, arguments, (1, 1, 1), random.Random(d))[2]
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    text = str(artifact.asm["gpu"])
+    (carried,) = re.findall(rf'scf\.for [^\n]*tensor<{b}x{heads}x{d}xf32, "([^"]*)"', text)
+    assert not parse_layout(carried).replicated("lanes")

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 from tilewright.backends.llvm import blocks
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.lane_selects import convert_by_selects, plan_selects
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
     Matrices,
@@ -250,6 +251,10 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
         gen.bind(op.result, convert_in_quads(gen, source, target, gen.parts(op.source)))
         return
     if gen.warp_exchanges.convert(op):
+        return
+    selects = plan_selects(source, target)
+    if selects is not None:
+        gen.bind(op.result, convert_by_selects(gen, selects, gen.parts(op.source)))
         return
     shuffles = plan_shuffles(source, target)
     if shuffles is not None:

@@ -44,7 +44,11 @@ from tilewright.passes.gpu.analysis.common_runs import (
 )
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
-from tilewright.passes.gpu.analysis.shape_layouts import reduces_across_warps, scan_layout
+from tilewright.passes.gpu.analysis.shape_layouts import (
+    divided_over_lanes,
+    reduces_across_warps,
+    scan_layout,
+)
 from tilewright.passes.gpu.analysis.split_networks import joined, loaded_for_splits, split_source
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -90,6 +94,8 @@ class AnchorLayouts:
             {} if num_ctas_of(function) > 1 else None
         )
         self._rows_of_reductions: set[SSAValue] = set()
+        self._divided: set[Layout | None] = set()
+        """Layouts of carried tiles that lanes divide instead of holding copies."""
         self._gathers = GatherLayouts(function, warps)
         self._factors = AccumulatorFactors(self._of_accumulator, self.is_free)
         self._splits = any(isinstance(op, tile.SplitOp) for op in function.walk())
@@ -247,6 +253,7 @@ class AnchorLayouts:
         Operands that a loop computes come first: the others change their layout before the loop. Of rows and columns
         those of reductions do: in their layout they are broadcast, and others are loaded in any."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
+        same.sort(key=lambda v: self.of(v) not in self._divided)
         same.sort(key=lambda v: (not _is_loop_variant(v, op), v not in self._rows_of_reductions))
         found = self._factors.layout(tiles[0]) if is_pure_elementwise(op) else None
         found = found or next((h for v in same if (h := self.of(v)) is not None), None)
@@ -337,6 +344,8 @@ class AnchorLayouts:
         args = [arg for _, arg, _ in carried]
         for _, arg, result in carried:
             anchor = self._anchors[arg] or self._of_another(arg, args) or self._fallback(arg)
+            if anchor is not None and (divided := divided_over_lanes(anchor)) is not None:
+                self._divided.add(anchor := divided)
             self._anchors[arg] = self._anchors[result] = anchor
         for init, arg, _ in carried:
             self._load_for(op, init, self._anchors[arg])

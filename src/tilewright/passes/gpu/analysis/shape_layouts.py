@@ -1,8 +1,9 @@
-"""Layouts of operations that scan tiles, and of reductions of what a dot gives."""
+"""Layouts of operations that scan tiles, of reductions of what a dot gives, and of what they are added to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -20,6 +21,8 @@ MAX_SEGMENTS = 16
 """Runs per thread in a scan; the shuffles are repeated for each."""
 STRIDED_SEGMENTS = 4
 """As `MAX_SEGMENTS`, of elements that are no neighbors in memory."""
+_LARGE = 64
+"""Registers per thread of a carried tile from which on lanes divide it, if they hold copies."""
 
 
 def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
@@ -77,3 +80,21 @@ def _result_layout(op: Operation, source: SSAValue, layout: Layout) -> Layout | 
             return layout if tile.shape_of(op.results[0]) == tile.shape_of(source) else None
         case _:
             return None
+
+
+def divided_over_lanes(layout: Layout) -> Layout | None:
+    """The layout of a large tile that a loop carries, divided along its last dimension among lanes that all hold copies
+    (results of reductions across them); None for other tiles.
+
+    Fewer registers stay live, and a lane selects its part of what it has reduced with others. Runs of two stay.
+    """
+    alike = [bit for bit, vector in enumerate(layout.lanes) if not any(vector)]
+    last = [v for v in layout.registers if v[-1] > 1 and sum(v) == v[-1]]
+    moved = dict(zip(reversed(alike), reversed(last), strict=False))
+    if layout.registers_per_thread < _LARGE or len(moved) < 2:
+        return None
+    return replace(
+        layout,
+        registers=tuple(v for v in layout.registers if v not in moved.values()),
+        lanes=tuple(moved.get(bit, v) for bit, v in enumerate(layout.lanes)),
+    )
