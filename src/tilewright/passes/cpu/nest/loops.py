@@ -15,12 +15,7 @@ from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
-from tilewright.passes.cpu.analysis.classify import (
-    AXIS_OPS,
-    LOADS,
-    butterfly_mask,
-    is_virtual,
-)
+from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, butterfly_mask, is_virtual
 from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop, row_limit
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
