@@ -77,15 +77,21 @@ class CommonRuns:
         runs = {run_length(load, self.known) for load in matching}
         size = max(tile.element_bytes(o.result) for o in matching)
         longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
-        stored = (run for load in matching for run in _stored_runs(load, self.known))
+        alike: dict[tuple[object, ...], list[tile.LoadViewOp]] = {}
+        for load in matching:
+            kind = innermost_loop(load), tile.element_bytes(load.result), _are_rows(load)
+            alike.setdefault(kind, []).append(load)
+        stored = (run for group in alike.values() for run in _stored_runs(group, self.known))
         shortest = min([longest, *stored])
         return shortest if len(runs) > 1 or shortest < longest else None
 
 
-def _stored_runs(load: tile.LoadViewOp, known: Facts) -> Iterator[int]:
-    """The runs of which stores take 16 bytes, as often as a load that their elements are computed from."""
+def _stored_runs(loads: list[tile.LoadViewOp], known: Facts) -> Iterator[int]:
+    """The runs of which stores take 16 bytes, as often as a load that their elements are computed from. The loads are of
+    one loop, type and kind."""
+    load = loads[0]
     loop, size = innermost_loop(load), tile.element_bytes(load.result)
-    for store, copies in _stores_of(load.result):
+    for store, copies in _stores_of([load.result for load in loads]):
         often = loop is None or loop.is_ancestor(store)
         alike = _contiguous(store) == _contiguous(load)
         if often and (alike if copies == 1 else _are_rows(load) and _are_rows(store)):
@@ -98,8 +104,8 @@ def _are_rows(op: View) -> bool:
     return contiguous_dim(op) == len(tile.shape_of(tile_of(op))) - 1
 
 
-def _stores_of(value: SSAValue) -> Iterator[tuple[tile.StoreViewOp, int]]:
-    """Stores of what elementwise operations make of a tile, also through loops and branches, and how many neighbors there are
+def _stores_of(values: list[SSAValue]) -> Iterator[tuple[tile.StoreViewOp, int]]:
+    """Stores of what elementwise operations make of tiles, also through loops and branches, and how many neighbors there are
     made of each element: joins and broadcasts along a new last dimension lead to more."""
 
     def following(item: tuple[SSAValue, int]) -> list[tuple[SSAValue, int]]:
@@ -119,7 +125,7 @@ def _stores_of(value: SSAValue) -> Iterator[tuple[tile.StoreViewOp, int]]:
                 found.append((user.result, copies * tile.shape_of(user.result)[-1]))
         return [each for each in found if each[1] <= WIDEST]
 
-    for made, copies in closure([(value, 1)], following):
+    for made, copies in closure([(value, 1) for value in values], following):
         for use in made.uses:
             if isinstance(use.operation, tile.StoreViewOp) and use.operation.value is made:
                 yield use.operation, copies

@@ -5,7 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import gpu, tile
+from tilewright.dialects import tile
+from tilewright.dialects.tile.layout_verification import layout_of
 from tilewright.ir.walk import ancestors
 
 LIMIT = "gpu.max_registers"
@@ -30,7 +31,7 @@ _PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32
 
 def registers_of(value: SSAValue) -> int:
     """Registers of 4 bytes that a thread holds of a tile, or of a scalar."""
-    layout = gpu.layout_of(value)
+    layout = layout_of(value)
     count = layout.registers_per_thread if layout is not None else 1
     return -(-count * tile.element_bytes(value) // 4)
 
