@@ -187,8 +187,7 @@ class _Specializer(Pipeliner):
     registers: tuple[int, ...] = ()
     """Per thread of a producer warpgroup and of the consumers; (): the producer is one warp."""
 
-    @staticmethod
-    def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
+    def _worth_a_stage(self, stages: int, bytes_: int, limit: int) -> bool:
         """Always True: a second CTA per SM (which fits with two stages of 128 × 192 tiles) does not replace the
         stage that is read while another is filled; without it, kernels took twice the time."""
         return limit >= (stages + 1) * bytes_

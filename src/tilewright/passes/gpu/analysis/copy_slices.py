@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i64
@@ -77,14 +78,14 @@ def clone_load(
     mapping: dict[SSAValue, SSAValue],
     active: SSAValue,
     emitter: Emitter,
-) -> Operation:
+) -> tile.LoadOp | tile.LoadViewOp:
     """Clone a load, predicated on `active`."""
     given = [mapping.get(v, v) for v in op.operands]
     now = op.clone(dict(zip(op.operands, given, strict=True)))
     if isinstance(now, tile.LoadOp):
         mask = active if now.mask is None else emitter.binary(arith.AndIOp, now.mask, active)
         others = [] if now.other is None else [now.other]
-        new: Operation = tile.LoadOp.build(
+        new: tile.LoadOp | tile.LoadViewOp = tile.LoadOp.build(
             operands=[now.pointer, mask, others],
             properties=now.properties,
             result_types=[now.result.type],
@@ -94,7 +95,7 @@ def clone_load(
         dim = min(limits, default=0)
         whole = limits.get(dim) or emitter.constant(tile.shape_of(now.result)[dim], i64)
         limits[dim] = emitter.select(active, whole, emitter.constant(0, i64))
-        new = tile.with_limits(now, limits)
+        new = cast(tile.LoadViewOp, tile.with_limits(now, limits))
     new.attributes.update(now.attributes)
     now.erase()
     emitter.insert_op(new)
