@@ -30,50 +30,34 @@ def _exchange(
     stride: tl.constexpr,
     descending: tl.constexpr,
 ) -> Any:
-    """Order pairs `stride` apart; the direction alternates from one run of `block` to the next."""
-    rows: tl.constexpr = x.numel // (2 * stride)
-    pairs = tl.reshape(x, [rows, 2, stride])
-    a, b = tl.split(tl.permute(pairs, 0, 2, 1))
-    start = tl.arange(0, rows) * (2 * stride)
-    odd = ((start % extent) // block) % 2 == 1
-    if descending:
-        ascending = odd
+    """Order pairs `stride` apart; the direction alternates from one run of `block` to the next.
+
+    On a CPU by a butterfly: each element is compared with its partner, which is twice the work in whole vectors.
+    """
+    if is_cpu():
+        rows: tl.constexpr = x.numel // extent
+        own = tl.reshape(x, [rows, extent])
+        at = tl.arange(0, extent)[None, :]
+        other = tl.gather(own, tl.broadcast_to(at ^ stride, [rows, extent]), 1)
+        first = (at & stride) == 0
+        ascending = ((at & block) == 0) != descending
+        swap = (tl.where(first, own, other) > tl.where(first, other, own)) == ascending
+        ordered = tl.where(swap, other, own)
     else:
-        ascending = ~odd
-    swap = (a > b) == ascending[:, None]
-    low = tl.where(swap, b, a)
-    high = tl.where(swap, a, b)
-    return tl.reshape(tl.permute(tl.join(low, high), 0, 2, 1), x.shape)
-
-
-@KernelFunction
-def _exchange_lanes(
-    x: Any,
-    extent: tl.constexpr,
-    block: tl.constexpr,
-    stride: tl.constexpr,
-    descending: tl.constexpr,
-) -> Any:
-    """As `_exchange`, by a butterfly: each element is compared with its partner, which is twice the work in whole vectors."""
-    rows: tl.constexpr = x.numel // extent
-    own = tl.reshape(x, [rows, extent])
-    at = tl.arange(0, extent)[None, :]
-    other = tl.gather(own, tl.broadcast_to(at ^ stride, [rows, extent]), 1)
-    first = (at & stride) == 0
-    ascending = ((at & block) == 0) != descending
-    swap = (tl.where(first, own, other) > tl.where(first, other, own)) == ascending
-    return tl.reshape(tl.where(swap, other, own), x.shape)
+        rows: tl.constexpr = x.numel // (2 * stride)
+        a, b = tl.split(tl.permute(tl.reshape(x, [rows, 2, stride]), 0, 2, 1))
+        start = tl.arange(0, rows) * (2 * stride)
+        ascending = ((((start % extent) // block) % 2 == 0) != descending)[:, None]
+        swap = (a > b) == ascending
+        ordered = tl.permute(tl.join(tl.where(swap, b, a), tl.where(swap, a, b)), 0, 2, 1)
+    return tl.reshape(ordered, x.shape)
 
 
 @KernelFunction
 def _merge(x: Any, extent: tl.constexpr, log_block: tl.constexpr, descending: tl.constexpr) -> Any:
     """Sort runs of 2**log_block elements, each of which is bitonic."""
     for step in tl.static_range(log_block):
-        stride: tl.constexpr = 2 ** (log_block - 1 - step)
-        if is_cpu():
-            x = _exchange_lanes(x, extent, 2**log_block, stride, descending)
-        else:
-            x = _exchange(x, extent, 2**log_block, stride, descending)
+        x = _exchange(x, extent, 2**log_block, 2 ** (log_block - 1 - step), descending)
     return x
 
 

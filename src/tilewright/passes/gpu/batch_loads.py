@@ -18,7 +18,7 @@ store of earlier iterations in the batch can clobber it. Two arguments either do
 past its own tile in each iteration.
 
 The unroll factor is the largest power of two whose loads fit into the register limits per thread and per CTA. A load
-of which each element lies in a sector of its own counts with the sectors: they keep memory busy, and registers for
+whose elements all lie in different sectors counts with the sectors: they keep memory busy, and registers for
 more loads would cost CTAs.
 Loops that contain loops, products, atomics, barriers or output are unchanged. Requires `assign-layouts`, which
 decides registers, and `insert-barriers`, which checks conflicts in program order. Ensures: effects of iterations

@@ -324,7 +324,7 @@ def _by_cas(
     """Any read-modify-write as a loop of compare and swap.
 
     A maximum (or the like) that memory has reached is not swapped in if no result is used: whoever reads the same
-    value afterwards cannot tell the writes apart, so nothing is released. Programs that share one maximum then
+    value afterwards cannot distinguish the writes, so nothing is released. Programs that share one maximum then
     mostly end after a load, where each swap waits for a fence and fails as often as another program writes.
     """
     b, kind, element = gen.builder, op.kind.data, tile.element_of(op.value)

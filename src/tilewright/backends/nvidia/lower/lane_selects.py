@@ -1,4 +1,4 @@
-"""Lower layout conversions in which each lane keeps some of its own registers to selects.
+"""Lower layout conversions in which each lane keeps some of the registers it has to selects.
 
 After a reduction along lanes, all of these have the whole result. In a layout that divides it among them, a register is
 one of several, which a lane chooses by bits of its index: neither shuffles nor shared memory are needed.
@@ -29,8 +29,8 @@ these bits (the first bit is the least significant)."""
 def plan_selects(source: Layout, target: Layout) -> Selects | None:
     """Plan the selects of a conversion. None if a lane needs an element that it does not hold."""
     steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
-    apart = source.has_disjoint_bits and target.has_disjoint_bits
-    if source.warps != target.warps or steps[0] != steps[1] or not apart:
+    disjoint = source.has_disjoint_bits and target.has_disjoint_bits
+    if source.warps != target.warps or steps[0] != steps[1] or not disjoint:
         return None
     if source.block != target.block:
         return None

@@ -22,7 +22,7 @@ from tilewright.passes.cpu.analysis.classify import is_elementwise, is_expensive
 from tilewright.passes.cpu.analysis.hazards import writes_memory
 
 _LEAST = 8
-"""Elements of the smallest tile that is worth a loop of its own."""
+"""Elements of the smallest tile that is worth a separate loop."""
 
 Dims = frozenset[int]
 
@@ -30,7 +30,7 @@ Dims = frozenset[int]
 def narrow_uniform_values(function: FuncOp) -> None:
     """Rewrite expensive element-wise operations of a kernel, up to the first that writes to memory.
 
-    Behind a write, or a loop, a loop of its own would part the loops of the operations around it.
+    After a write or a loop, a separate loop would keep the operations around it from sharing one.
     """
     before = takewhile(lambda op: not (writes_memory(op) or op.regions), function.body.block.ops)
     narrower = _Narrower()

@@ -11,7 +11,7 @@ SECTOR_BYTES = 32
 
 
 def has_sector_per_element(op: Operation, known: Facts) -> bool:
-    """Whether each element of an access lies in a sector of its own: a strided vector."""
+    """Whether each element of an access lies in a different sector: a strided vector."""
     if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp) or tile.view_kinds(op) != (
         "strided",
     ):
