@@ -20,6 +20,7 @@ from tilewright.backends.nvidia.register_limits import (
     limit_for_lone_ctas,
     limit_for_occupancy,
     with_all_registers,
+    with_another_cta,
 )
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
@@ -180,6 +181,22 @@ def test_few_spilled_registers_cost_less_than_half_of_the_ctas(monkeypatch, spil
     made = Made(".maxntid 256", first, CtaResources(256, 0, 0), HOPPER, Options())
     assert limit_for_occupancy(made, 1, 1).assembled.registers == taken
     assert with_all_registers(made).assembled.registers == taken
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "spills", "taken"),
+    [(182, 49168, 10, 168), (182, 49168, 40, 182), (182, 98304, 0, 182), (200, 49168, 0, 200)],
+)
+def test_a_few_registers_give_way_to_a_cta(registers, shared, spills, taken, monkeypatch):
+    """128 threads: 168 registers leave room for three CTAs, unless shared memory leaves less."""
+
+    def assemble(ptx, target, options):
+        return Assembled(b"", registers=168, spills=spills)
+
+    monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+    block, first = CtaResources(128, 0, shared), Assembled(b"", registers=registers)
+    made = Made(".maxntid 128", first, block, HOPPER, Options())
+    assert with_another_cta(made).assembled.registers == taken
 
 
 def large_query(q, k, out, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):

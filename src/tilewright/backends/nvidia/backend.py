@@ -26,6 +26,7 @@ from tilewright.backends.nvidia.register_limits import (
     limit_for_lone_ctas,
     limit_for_occupancy,
     with_all_registers,
+    with_another_cta,
 )
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.errors import REGISTERS, OutOfResources
@@ -86,7 +87,7 @@ class NvidiaBackend(LoweringBackend):
         assembled = assembler.assemble(ptx, _meanwhile)
         made = Made(ptx, assembled, block, target, options)
         if options.maxnreg is None and multiplies and "setmaxnreg" not in text:
-            made = with_all_registers(made)
+            made = with_another_cta(with_all_registers(made))
         elif options.maxnreg is None and not multiplies:
             made = limit_for_occupancy(made, plan.cluster_size, _planned_ctas(module))
             made = limit_for_loads(made, loaded_bytes)

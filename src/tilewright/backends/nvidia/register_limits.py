@@ -38,6 +38,10 @@ _VERY_FEW = 4
 it chooses again, and needs no more registers."""
 _FEWEST_THREADS = 512
 """Threads on an SM that hide the latency of arithmetic."""
+_MAX_CUT = 8
+"""A limit takes no more than one register in so many from a kernel with MMAs: their accumulators stay."""
+_SPILLS_OF_A_CTA = 16
+"""Registers spilled by a thread of a kernel with MMAs that cost less than half as many CTAs again gain."""
 _FEW_SPILLS = 4
 """Registers spilled by a thread that cost less than fewer CTAs on an SM."""
 _FEW_TRIPS = 2
@@ -111,6 +115,20 @@ def with_all_registers(made: Made) -> Made:
     other = made.limited(most)
     keeps = found.spills > _FEW_SPILLS or other.ctas >= made.ctas
     return other if other.assembled.spills < found.spills and keeps else made
+
+
+def with_another_cta(made: Made) -> Made:
+    """`made` with up to an eighth fewer registers, where half as many CTAs again then share an SM and few spill.
+
+    For kernels with MMAs: each CTA waits for its own products, and computes its epilogue while others multiply. What spills
+    are values of prologue and epilogue, since accumulators and operands are used in each iteration.
+    """
+    found = made.assembled
+    limit = register_limit_for_occupancy(made.resources, made.target) if found.registers else None
+    if limit is None or found.spills or limit * _MAX_CUT < found.registers * (_MAX_CUT - 1):
+        return made
+    other = made.limited(limit)
+    return other if other.ctas > made.ctas and other.assembled.spills <= _SPILLS_OF_A_CTA else made
 
 
 def limit_for_occupancy(made: Made, cluster: int, planned: int) -> Made:

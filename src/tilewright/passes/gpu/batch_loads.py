@@ -74,6 +74,9 @@ class BatchLoads(FunctionPass):
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
     each thread."""
+    free_registers: int = 8
+    """Registers of a thread that the loads of a batch may take however many bytes are in flight: they cost no CTA, and a
+    grid may have too few CTAs to keep memory busy."""
     registers_per_cta: int = 20480
     """Registers of the loads in all threads of a CTA: with the other values of a thread, two CTAs of 32 warps
     fit into an SM with 65536 registers."""
@@ -98,6 +101,7 @@ class BatchLoads(FunctionPass):
         more = 2 if small and not early.stores else 1
         most = more * self.iterations
         allowed *= more * (self.known_length_factor if more > 1 and trips is not None else 1)
+        registers = sum(registers_of(load.results[0]) for load in early.loads)
         words = sum(_words_in_flight(load, known) for load in early.loads)
         carried = sum(registers_of(arg) for arg in loop.body.block.args[1:])
         left = min(allowed, (more if trips is not None else 1) * allowed - carried)
@@ -105,7 +109,7 @@ class BatchLoads(FunctionPass):
         count = 1
         while (
             2 * count <= most
-            and 2 * count * words <= left
+            and (2 * count * words <= left or 2 * count * registers <= min(left, self.free_registers))
             and 2 * count * size <= _TOO_MANY_OPS
             and 2 * count * code <= _TOO_MANY_INSTRUCTIONS
             and (trips is None or 2 * count <= trips)
