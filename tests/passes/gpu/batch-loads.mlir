@@ -239,3 +239,21 @@ func.func @sectors_of_few_registers(%p: !tile.ptr<f32>, %init: tensor<64xf32, "6
   }
   func.return %last : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
 }
+// -----
+// A column after the other: iterations read the same sectors, so that registers decide.
+// RUN: batch-loads,cse
+// CHECK-LABEL: @sectors_of_iterations
+func.func @sectors_of_iterations(%p: !tile.ptr<f32>, %init: tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">, %n: i64, %columns: i64 {tile.divisibility = 8 : i32}) -> tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]"> attributes {gpu.num_warps = 2 : i32} {
+  // CHECK: scf.for
+  // CHECK-COUNT-4: tile.load_view
+  // CHECK: arith.addf
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %last = scf.for %i = %zero to %n step %one iter_args(%sum = %init) -> (tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">) : i64 {
+    %q = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = tile.load_view %q ["strided"] strides(%columns) {limited = array<i64>} : !tile.ptr<f32> to tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    %more = arith.addf %sum, %x : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+    scf.yield %more : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+  }
+  func.return %last : tensor<512xf32, "512 r[64 128 256] l[1 2 4 8 16] w[32]">
+}

@@ -90,6 +90,17 @@ class Symbolic:
                 change[rest] = change.get(rest, 0) + coefficient
         return Polynomial.of(change)
 
+    def advance_per_iteration(self, pointer: SSAValue, loop: scf.ForOp) -> Polynomial | None:
+        """Elements by which a pointer is further when the counter of a loop has grown by one; None as of its changes."""
+        total = Polynomial()
+        while defined_inside(pointer, loop):
+            op = pointer.owner
+            if not isinstance(op, tile.AddPtrOp):
+                return None
+            total += self.of(op.offset)
+            pointer = op.pointer
+        return self.change_per_iteration(total, loop)
+
     def _find(self, value: SSAValue) -> Polynomial:
         number = constant_int(value)
         if number is not None:

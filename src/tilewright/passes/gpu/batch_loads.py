@@ -43,6 +43,7 @@ from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, 
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.register_pressure import instructions
@@ -102,14 +103,16 @@ class BatchLoads(FunctionPass):
         most = more * self.iterations
         allowed *= more * (self.known_length_factor if more > 1 and trips is not None else 1)
         registers = sum(registers_of(load.results[0]) for load in early.loads)
-        words = sum(_words_in_flight(load, known) for load in early.loads)
+        words = sum(_words_in_flight(load, loop, known) for load in early.loads)
         carried = sum(registers_of(arg) for arg in loop.body.block.args[1:])
         left = min(allowed, (more if trips is not None else 1) * allowed - carried)
         size = sum(1 for _ in loop.body.walk())
         count = 1
         while (
             2 * count <= most
-            and (2 * count * words <= left or 2 * count * registers <= min(left, self.free_registers))
+            and (
+                2 * count * words <= left or 2 * count * registers <= min(left, self.free_registers)
+            )
             and 2 * count * size <= _TOO_MANY_OPS
             and 2 * count * code <= _TOO_MANY_INSTRUCTIONS
             and (trips is None or 2 * count <= trips)
@@ -119,11 +122,18 @@ class BatchLoads(FunctionPass):
             _Batcher(loop, early, count, number).run()
 
 
-def _words_in_flight(load: Operation, known: Facts) -> int:
-    """The 4-byte words of memory that a thread waits for: at least the registers that it loads."""
+def _words_in_flight(load: Operation, loop: scf.ForOp, known: Facts) -> int:
+    """The 4-byte words of memory that a thread waits for: at least the registers that it loads.
+
+    Iterations whose elements lie side by side read the same sectors.
+    """
     registers = registers_of(load.results[0])
     layout = gpu.layout_of(load.results[0])
     if layout is None or not has_sector_per_element(load, known):
+        return registers
+    advance = Symbolic(known).advance_per_iteration(tile.pointer_of(load), loop)
+    number = None if advance is None else advance.number
+    if number is not None and abs(number) * tile.element_bytes(load.results[0]) < SECTOR_BYTES:
         return registers
     return layout.registers_per_thread * SECTOR_BYTES // 4
 

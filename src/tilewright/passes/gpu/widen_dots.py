@@ -185,7 +185,7 @@ class _Axes:
         if any(defined_inside(v, self.loop) or tile.is_tile(v) for v in others):
             return None
         symbols = Symbolic(Facts(access_arithmetic(op), CUDA_GRID))
-        advance = self._advance(op.base, symbols)
+        advance = symbols.advance_per_iteration(op.base, self.loop)
         for axis, (extent, stride) in enumerate(
             zip(tile.shape_of(op.result), op.strides, strict=True)
         ):
@@ -202,17 +202,6 @@ class _Axes:
             if change is None or change.number != (-extent if d == axis else 0):
                 return False
         return True
-
-    def _advance(self, pointer: SSAValue, symbols: Symbolic) -> Polynomial | None:
-        """Elements by which a pointer is further in the next iteration."""
-        total = Polynomial()
-        while defined_inside(pointer, self.loop):
-            op = pointer.owner
-            if not isinstance(op, tile.AddPtrOp):
-                return None
-            total += symbols.of(op.offset)
-            pointer = op.pointer
-        return symbols.change_per_iteration(total, self.loop)
 
 
 def _fits(loop: scf.ForOp, axes: _Axes, function: FuncOp) -> bool:
