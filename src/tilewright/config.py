@@ -89,7 +89,7 @@ class Config:
     debug: bool
     """Keep `device_assert` in compiled kernels (TILEWRIGHT_DEBUG, TRITON_DEBUG)."""
     cache_dir: Path | None
-    """Where compiled kernels are kept (TILEWRIGHT_CACHE_DIR, TRITON_CACHE_DIR); None: the user's cache folder."""
+    """Where compiled kernels are kept (TILEWRIGHT_CACHE_DIR, TRITON_CACHE_DIR, or .triton/cache in TRITON_HOME); None: the user's cache folder."""
     cache_limit_bytes: int
     """Size bound of the disk cache (TILEWRIGHT_CACHE_LIMIT_MB, default 1024)."""
     always_compile: bool
@@ -150,7 +150,9 @@ def current() -> Config:
 
 def _read() -> Config:
     env = _Environment()
-    cache_dir = env.text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
+    cache_dir, home = env.text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR"), env.text("TRITON_HOME")
+    if cache_dir is None and home is not None:
+        cache_dir = f"{home}/.triton/cache"
     ptxas = env.text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")
     interpret = env.flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", also="ir")
     found = Config(

@@ -2,10 +2,13 @@
 
     TilewrightError
     ├── CompilationError          the kernel's source is wrong; carries a `SourceLocation`
+    │   ├── StaticAssertError     a `static_assert` did not hold
     │   ├── UnsupportedSyntax     a Python construct the language does not have
     │   ├── KernelTypeError       dtypes or shapes do not fit
     │   └── KernelNameError       a name is not defined, or not visible to kernels
     ├── LaunchError               the call `kernel[grid](...)` is wrong
+    │   ├── UnknownKeywordError   a keyword is neither a parameter nor an option
+    │   ├── KeywordConflictError  a value that the autotuner chooses was given
     │   └── IntegerOverflowError  an integer does not fit its parameter
     ├── KernelFault               a running kernel failed
     │   ├── DeviceAssertError     a `device_assert` did not hold
@@ -165,6 +168,10 @@ class CompilationError(TilewrightError):
         return self.message
 
 
+class StaticAssertError(CompilationError):
+    """A `tl.static_assert` did not hold."""
+
+
 class UnsupportedSyntax(CompilationError):
     """A Python construct that the kernel language does not have."""
 
@@ -179,6 +186,14 @@ class KernelNameError(CompilationError, NameError):
 
 class LaunchError(TilewrightError, TypeError):
     """A kernel was called wrongly: arguments, grid or options."""
+
+
+class UnknownKeywordError(LaunchError, KeyError):
+    """A launch has a keyword that is neither a parameter of the kernel nor an option."""
+
+
+class KeywordConflictError(LaunchError, ValueError):
+    """A launch gives a value that the autotuner chooses."""
 
 
 class IntegerOverflowError(LaunchError, OverflowError):
@@ -270,7 +285,7 @@ class OutOfResources(TilewrightError, RuntimeError):
     ) -> None:
         self.required, self.limit, self.name = required, limit, name
         super().__init__(
-            f"out of resource: {name}: required {required}, the target has {limit}", help=help
+            f"out of resource: {name}, Required: {required}, Hardware limit: {limit}", help=help
         )
 
 

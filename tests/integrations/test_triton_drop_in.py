@@ -311,6 +311,7 @@ def test_knobs():
         drop_in.install()
         from triton import knobs
         from tilewright import config
+        from tilewright.runtime.cache import cache_root
         assert knobs.runtime.interpret is False and not config.current().interpret
         with knobs.runtime.scope():
             knobs.runtime.interpret = True
@@ -328,15 +329,15 @@ def test_knobs():
         copy = knobs.cache.copy()
         copy.dir = "/somewhere"
         assert knobs.cache.dir == "/somewhere" == os.environ.pop("TRITON_CACHE_DIR")
-        assert copy.dir == "/somewhere" and copy.reset().dir is None
+        assert copy.dir == "/somewhere" and copy.reset().dir == str(cache_root())
         knobs.runtime.debug = True
         knobs.runtime.debug = knobs.env
         assert knobs.runtime.debug is True
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            knobs.runtime.launch_enter_hook = print
-            knobs.runtime.launch_enter_hook = None
-        assert len(found) == 1 and "does not call launch_enter_hook" in str(found[0].message)
+            knobs.runtime.kernel_unload_hook = print
+            knobs.runtime.kernel_unload_hook = None
+        assert len(found) == 1 and "does not call kernel_unload_hook" in str(found[0].message)
         assert all(isinstance(g, knobs.base_knobs) for g in (knobs.nvidia, knobs.compilation))
         """
     )

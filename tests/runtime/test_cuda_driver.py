@@ -169,7 +169,7 @@ def test_a_cluster_that_the_chip_cannot_place(gpu):
     plan = replace(artifact().plan, cluster_size=16)
     error = gpu.launch_error(912, "kern", plan, (2,))
     assert isinstance(error, OutOfResources)
-    assert "CTAs of a cluster of kern: required 16, the target has 8" in str(error)
+    assert "CTAs of a cluster of kern, Required: 16, Hardware limit: 8" in str(error)
     assert 'smaller num_ctas; where it asks for none, with disable="distribute-rows' in str(error)
 
 

@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_told_with_the_kernels_line():
     """Exchanges, buffers of products, and registers, which only the assembler counts."""
     for kind in ("fp32", "fp16"):
         text = refused(kind, 256)
-        assert "shared memory of sm_90a: required" in text and "the target has 232448" in text
+        assert "shared memory of sm_90a, Required: " in text and "Hardware limit: 232448" in text
         assert f"{__file__}:{square.first_line + 2}:" in text or (
             f"{__file__}:{square.first_line + 3}:" in text
         )

@@ -20,6 +20,7 @@ VERSION = "3.9.0+tilewright"
 _ALIASES = {
     "triton.language": "tilewright.language",
     "triton.testing": "tilewright.testing",
+    "triton.knobs": "tilewright.integrations.triton_knobs",
     "triton.language.libdevice": "tilewright.language.extra.libdevice",
 }
 
@@ -44,7 +45,7 @@ _ERRORS = {
     "AutotunerError": "tilewright.errors:AutotuneError",
     "InterpreterError": "tilewright.errors:InterpreterError",
     "CompilationError": "tilewright.errors:CompilationError",
-    "CompileTimeAssertionFailure": "tilewright.errors:CompilationError",
+    "CompileTimeAssertionFailure": "tilewright.errors:StaticAssertError",
     "UnsupportedLanguageConstruct": "tilewright.errors:UnsupportedSyntax",
     "PTXASError": "tilewright.errors:PassError",
 }
@@ -116,7 +117,15 @@ _TABLES = {
             "triton.runtime",  # `jit` and `autotuner` are modules here, as in Triton
             {**_TUNING, **_HEURISTICS, **_some(_JIT, *(n for n in _JIT if n != "jit")), **_DRIVER}
             | _some(_ERRORS, "OutOfResources", "InterpreterError"),
-            ("autotuner", "jit", "errors"),
+            ("autotuner", "jit", "errors", "cache", "_allocation"),
+        ),
+        Names("triton.runtime.cache", forward="tilewright.integrations.triton_cache"),
+        Names(
+            "triton.runtime._allocation",
+            {
+                "NullAllocator": "tilewright.integrations.triton_suites:NullAllocator",
+                "set_allocator": "tilewright.runtime.host_functions:set_allocator",
+            },
         ),
         Names(
             "triton.runtime.autotuner",
@@ -132,7 +141,6 @@ _TABLES = {
             },
             forward="tilewright.runtime.jit",
         ),
-        Names("triton.knobs", forward="tilewright.integrations.triton_knobs"),
         Names("triton._internal_testing", forward="tilewright.integrations.triton_suites"),
         Names("triton.runtime.driver", {**_DRIVER}),
         Names("triton.runtime.errors", dict(_ERRORS)),
@@ -146,7 +154,11 @@ _TABLES = {
         Names(
             "triton.backends",
             {"backends": "tilewright.integrations.triton_driver:backends"},
-            ("compiler",),
+            ("compiler", "driver"),
+        ),
+        Names(
+            "triton.backends.driver",
+            {"DriverBase": "tilewright.integrations.triton_driver:ActiveDriver"},
         ),
         Names("triton.backends.compiler", {"GPUTarget": _DRIVER["GPUTarget"]}),
         Names("triton.tools", {}, ("tensor_descriptor", "mxfp")),

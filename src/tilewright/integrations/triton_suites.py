@@ -7,12 +7,14 @@ NVIDIA GPU that torch has.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright import config
 from tilewright import language as tl
+from tilewright.integrations import triton_knobs
 from tilewright.integrations.triton_driver import active
 from tilewright.runtime.tensor_wrapper import TensorWrapper, reinterpret
 
@@ -195,3 +197,44 @@ def default_alloc_fn(size: int, align: int, stream: Any) -> Any:
     import torch
 
     return torch.empty(size, dtype=torch.int8, device=active.get_active_torch_device())
+
+
+class NullAllocator:
+    """`set_allocator(NullAllocator())`: no allocator."""
+
+    def __call__(self, size: int, alignment: int, stream: Any) -> Any:
+        raise RuntimeError("Kernel requires a runtime memory allocation, but no allocator was set.")
+
+
+# ---- settings ----------------------------------------------------------------------------------------
+
+
+def _fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Any, Callable[[], None]]:
+    """Two functions: the first gives all groups of knobs but `skipped_attr` their defaults, without the variables of the
+    environment, and returns `triton.knobs`; the second restores everything."""
+    kept = {
+        name: group
+        for name, group in vars(triton_knobs).items()
+        if isinstance(group, triton_knobs.base_knobs) and name not in (skipped_attr or ())
+    }
+    variables: dict[str, str | None] = {
+        k.key: None for group in kept.values() for k in group.knob_descriptors.values()
+    }
+    propagated = triton_knobs.propagate_env
+
+    def fresh() -> Any:
+        for name, group in kept.items():
+            setattr(triton_knobs, name, group.copy().reset())
+        for key in variables:
+            variables[key] = config.variable(key)
+            config.set_variable(key, None)
+        triton_knobs.propagate_env = True
+        return triton_knobs
+
+    def reset() -> None:
+        vars(triton_knobs).update(kept)
+        for key, value in variables.items():
+            config.set_variable(key, value)
+        triton_knobs.propagate_env = propagated
+
+    return fresh, reset

@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tilewright import config as settings
-from tilewright.errors import AutotuneError, LaunchError
+from tilewright.errors import AutotuneError, KeywordConflictError, LaunchError
+from tilewright.runtime import hooks
 from tilewright.runtime.interface import KernelDecorator, innermost, parameter_names
 from tilewright.runtime.representations import autotuner_html, autotuner_text
 from tilewright.runtime.tracebacks import user_facing, warn_caller
@@ -236,7 +237,7 @@ class Autotuner(KernelDecorator):
         for config in configs:
             twice = kwargs.keys() & config.all_kwargs().keys()
             if twice:
-                raise LaunchError(
+                raise KeywordConflictError(
                     f"{', '.join(map(repr, sorted(twice)))} is given by the launch and by "
                     f"the autotuned configuration {config}",
                     help="leave it out of the call: autotune chooses it",
@@ -252,8 +253,8 @@ class Autotuner(KernelDecorator):
             configs = list(self.early_config_prune(configs, named, **kwargs))
             if not configs:
                 raise AutotuneError(
-                    "early_config_prune left no configuration",
-                    help="it must return at least one of those it is given",
+                    "Autotuner error: No valid autotuner configs after pruning. `early_config_prune` should return "
+                    "at least one config."
                 )
         if self.perf_model is not None:
             share = isinstance(self.configs_top_k, float) and self.configs_top_k <= 1.0
@@ -275,6 +276,12 @@ class Autotuner(KernelDecorator):
         chosen = tuner.choose(configs)
         self.configs_timings, self.failures = tuner.timings, tuner.failures
         self.bench_time = time.perf_counter() - start
+        if hooks.after_tuning is not None and tuner.timings:
+            hit = not tuner.measured
+            hooks.after_tuning(
+                fn=innermost(self), key=key, best_config=chosen, configs_timings=tuner.timings,
+                duration=None if hit else self.bench_time, cache_hit=hit,
+            )  # fmt: skip
         if settings.current().print_autotuning:
             self._print_result(key, tuner, chosen)
         return chosen

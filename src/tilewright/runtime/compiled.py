@@ -27,6 +27,7 @@ from tilewright.runtime.devices import (
     stream_library,
 )
 from tilewright.runtime.grids import program_of
+from tilewright.runtime.launch_hooks import after_load, around_launch, before_load
 from tilewright.runtime.representations import compiled_html, compiled_text
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.targets import TargetInfo
@@ -268,7 +269,9 @@ class CompiledKernel:
             load = self._loader(device)
             with self._lock:
                 if device not in self._loaded:
-                    self._loaded[device] = load()
+                    before_load(None, None, self.name, {}, self.hash)
+                    self._loaded[device] = loaded = load()
+                    after_load(loaded, loaded, self.name, {}, self.hash)
         return self._loaded[device]
 
     def _loader(self, device: int | None) -> Callable[[], Any]:
@@ -337,7 +340,7 @@ class CompiledKernel:
         """
         from tilewright.runtime.specialize import array_address, is_array
 
-        values = self._runtime_values(values)
+        given, values = values, self._runtime_values(values)
         kinds, plain = [], []
         for argument, value in zip(self.plan.arguments, values, strict=True):
             if argument.kind == "pointer":
@@ -355,11 +358,10 @@ class CompiledKernel:
             extents = extents_of(self, [v for a, v in pairs if a.kind == "pointer"])
             kinds += ["uint"] * len(extents)
             plain += extents
-        if place is None:
-            result = self.launcher(kinds)(tuple(grid), *plain)
-        else:
-            call = self.launcher(kinds, place.device)
-            result = call(tuple(grid), place.stream(), *plain)
+        stream = 0 if place is None else place.stream()
+        call = self.launcher(kinds, None if place is None else place.device)
+        with around_launch(self, tuple(grid), given, stream):
+            result = call(tuple(grid), *([] if place is None else [stream]), *plain)
         if result is not None:
             self.raise_result(result, grid)
 

@@ -296,6 +296,7 @@ class FastPathSource:
             "not _tw_extra",
             "not warmup",
             "not _tw_hooks",
+            "not _tw_launch_hooks",
             "_tw_grid is not _tw_missing",
         ]
         plain = "()" if self.library is None else "(*_tw_options.items(),)"

@@ -2,7 +2,7 @@
 
 Programs count and report compilations with them. Both get `key`, `repr`, `fn` (module, name, jit_function),
 `compile` (signature, constants, options and so on), `is_manual_warmup` and `already_compiled`; the first is called
-before a kernel is compiled or loaded from the disk cache, the second after it. What they return is not looked at.
+before a kernel is compiled or loaded from the disk cache, and prevents that by returning true; the second after it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ Hook = Callable[..., Any]
 
 before_compilation: Hook | None = None
 after_compilation: Hook | None = None
+after_tuning: Hook | None = None
+"""Called by autotuners that have timed configurations, or read their timings from disk, with `fn`, `key`, `best_config`,
+`configs_timings`, `duration` (seconds; None if all timings are from disk) and `cache_hit`."""
 
 
 def compile_with_hooks(
@@ -34,8 +37,11 @@ def compile_with_hooks(
     target: Any,
     key: Any,
     warmup: bool,
-) -> CompiledKernel:
-    """`compile_kernel`, with the hooks called; `key`: under which the process remembers the result."""
+) -> CompiledKernel | None:
+    """`compile_kernel`, with the hooks called; `key`: under which the process remembers the result.
+
+    Returns None if a hook prevents it.
+    """
     if before_compilation is None and after_compilation is None:
         return compile_kernel(kernel, signature, options, target)
     constants = {n: t.type.value for n, t in signature.items() if isinstance(t.type, constexpr)}
@@ -53,8 +59,8 @@ def compile_with_hooks(
         "key": key, "repr": f"{kernel.__name__}[num_warps={options.num_warps}, num_stages={options.num_stages}]({shown})",
         "fn": function, "compile": details, "is_manual_warmup": warmup, "already_compiled": False,
     }  # fmt: skip
-    if before_compilation is not None:
-        before_compilation(**given)
+    if before_compilation is not None and before_compilation(**given):
+        return None
     found = compile_kernel(kernel, signature, options, target)
     if after_compilation is not None:
         after_compilation(**given)

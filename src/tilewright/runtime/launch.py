@@ -34,6 +34,7 @@ from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.fast_path import FastPathSource
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.hooks import compile_with_hooks
+from tilewright.runtime.launch_hooks import around_launch, launch_hooks
 from tilewright.runtime.options import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
@@ -129,7 +130,7 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
             "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.case if code is not None else None),
             "_tw_error": Exception, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
-            "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
+            "_tw_hooks": self.kernel.pre_run_hooks, "_tw_launch_hooks": launch_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": functools.partial(launch_options.fast_key, gpu), "_tw_usual": launch_options.usual(gpu),
             "_tw_report": after_tuple, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text,
             **values,
@@ -222,9 +223,11 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
             work = functools.partial(self._compiled, types, chosen, settings, place)
             texts = *(t.text for t in types), str(place)
             return compile_in_mode((self, texts, chosen, settings.disabled_passes), work)
-        compiled = self._compiled(types, chosen, settings, place, case)
+        if (compiled := self._compiled(types, chosen, settings, place, case)) is None:
+            return None
         extents = self._grid(grid, *given)
-        self._run(compiled, types, values, extents, place)
+        with around_launch(compiled, extents, given, 0 if place is None else place.stream()):
+            self._run(compiled, types, values, extents, place)
         if not any(a is not b and type(a) is tuple for a, b in zip(given, values, strict=True)):
             self._remember(compiled, types, given, options, place)
         return compiled
@@ -293,9 +296,9 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
         settings: config.Config,
         place: Place | None,
         case: _Case | None = None,
-    ) -> CompiledKernel:
+    ) -> CompiledKernel | None:
         """The kernel for arguments of these types, compiled if it is not there; meanwhile the function for launches
-        of `case` is made.
+        of `case` is made. Returns None if a hook prevents the compilation.
         """
         target = "cpu" if place is None else place.target()
         key = (
@@ -321,7 +324,8 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
                     found = compile_with_hooks(
                         self.kernel, signature, options, target, key, case is None
                     )
-                self.compiled[key] = found
+                if found is not None:
+                    self.compiled[key] = found
         return found
 
     @contextmanager
@@ -426,7 +430,8 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
         """
         plan = compiled.plan
         found = self.kernel.dependencies
-        if self.kernel.pre_run_hooks or found.guards or found.states or plan.asserts or plan.prints:
+        hooks = self.kernel.pre_run_hooks or launch_hooks
+        if hooks or found.guards or found.states or plan.asserts or plan.prints:
             return None
         case = tuple(map(class_of, values)), None if place is None else place.library
         scope, _ = self._keys.get(case, ({}, None))

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.backends.base import Options
 from tilewright.config import Config
 from tilewright.dtypes import constexpr
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, UnknownKeywordError
 
 #: options that change code on some target of ours; those of the first group only on a GPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
@@ -54,7 +54,7 @@ def check_known(options: Mapping[str, Any], kernel: Any) -> None:
         import difflib
 
         close = difflib.get_close_matches(name, names, 1)
-        raise LaunchError(
+        raise UnknownKeywordError(
             f"unknown keyword '{name}'",
             help=f"did you mean '{close[0]}'?"
             if close

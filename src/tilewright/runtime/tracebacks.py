@@ -12,7 +12,13 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, cast
 
 from tilewright import config, dtypes
-from tilewright.errors import CompilationError, InternalError, SourceLocation, TilewrightError
+from tilewright.errors import (
+    CompilationError,
+    InternalError,
+    SourceLocation,
+    StaticAssertError,
+    TilewrightError,
+)
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import innermost
 
@@ -52,7 +58,8 @@ def without_own_frames(error: BaseException) -> BaseException:
     error keeps all frames.
     """
     for_triton = dtypes.language_module == "triton.language"
-    if for_triton and isinstance(error, CompilationError) and error.__cause__ is None:
+    asserted = isinstance(error, StaticAssertError)  # by the program, which has its message
+    if for_triton and isinstance(error, CompilationError) and not (error.__cause__ or asserted):
         error.__cause__ = plain_cause(error)
     if config.current().full_traceback:
         return error

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import dtypes as t
 from tilewright.dtypes import constexpr, unwrap_constexpr
-from tilewright.errors import CompilationError, KernelTypeError
+from tilewright.errors import KernelTypeError, StaticAssertError
 from tilewright.semantics.arithmetic import Arithmetic
 from tilewright.semantics.values import TensorValue, describe, type_text
 
@@ -156,7 +156,7 @@ class Program(Arithmetic):
             )
         if not value:
             text = unwrap_constexpr(msg)
-            raise CompilationError(f"static assertion failed{f': {text}' if text else ''}")
+            raise StaticAssertError(f"static assertion failed{f': {text}' if text else ''}")
 
     def static_print(self, *values: Any, sep: Any = " ", end: Any = "\n", **ignored: Any) -> None:
         shown = [unwrap_constexpr(v) for v in values]
