@@ -292,3 +292,14 @@ def test_products_of_bytes_have_no_float_type():
     x = np.zeros((16, 32), np.int8)
     with pytest.raises(CompilationError, match="accumulates in i32, not fp16"):
         run("cpu", integer_product, (1,), x, x, np.zeros((16, 16), np.int32), KIND=tl.float16)
+
+
+def test_types_in_place_of_arrays_are_const_as_well():
+    """A kernel compiled for dtypes beforehand is the one that launches use."""
+    x, out = np.zeros(16, np.float32), np.zeros(16, np.float32)
+    read_const.warmup(tl.float32, tl.float32, grid=(1,))
+    before = len(read_const.compiled_kernels)
+    read_const[(1,)](x, out)
+    assert len(read_const.compiled_kernels) == before
+    with pytest.raises(CompilationError, match="tl.store"):
+        store_to_const.warmup(tl.float32, tl.float32, grid=(1,))

@@ -240,6 +240,12 @@ def annotated_type(param: KernelParam) -> Any:
     return found if isinstance(found, dtype) else None  # as the language calls it: "tl.int1"
 
 
+def _is_const(param: KernelParam) -> bool:
+    """Whether the annotation says that the memory is only read."""
+    fixed = annotated_type(param)
+    return param.is_const or (isinstance(fixed, pointer_type) and fixed.const)
+
+
 def integer_type(value: int) -> dtype:
     """i32 where it fits, else i64, else u64. Raises LaunchError beyond 64 bits."""
     if -(1 << 31) <= value < 1 << 31:
@@ -294,11 +300,11 @@ class Specializer:
                 kind, "tuple", whole_lines=whole_lines(kind, value), nonnegative=known
             )
         if isinstance(value, MockTensor):
-            return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
+            element = element_type(value.dtype)
+            return ArgumentType(pointer_type(element, _is_const(param)), "address", align)
         if is_array(value):
             address, element = array_address(value)
-            fixed = annotated_type(param)
-            const = param.is_const or (isinstance(fixed, pointer_type) and fixed.const)
+            const = _is_const(param)
             divisible = align and address % ALIGNMENT == 0
             numpy = sys.modules.get("numpy")
             native = numpy is not None and isinstance(value, numpy.ndarray)
