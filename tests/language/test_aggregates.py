@@ -194,7 +194,7 @@ def test_fields_are_not_assigned(engine):
 
 
 def test_only_aggregates_are_bases():
-    with pytest.raises(TypeError, match="can only inherit from aggregates"):
+    with pytest.raises(TypeError, match="can only inherit from other aggregates"):
         tw.aggregate(type("Child", (Exception,), {}))
 
 
@@ -232,3 +232,24 @@ def test_methods_are_part_of_the_key(tmp_path):
         module.kernel[(1,)](out)
         assert out[0] == (3, 4, 1)[i]
     assert len(keys) == 3
+
+
+def test_constants_are_constexpr_in_host_code():
+    """Given to the constructor, left to a default, or inherited; of any spelling of the annotation."""
+
+    @tw.aggregate
+    class Base:
+        x: tl.constexpr
+        y: tl.constexpr = 42
+
+    @tw.aggregate
+    class Derived(Base):
+        z: "tl.constexpr" = tl.constexpr(7)
+
+    made = Derived(3)
+    assert [type(field) for field in made] == [tl.constexpr] * 3
+    assert (made.x.value, made.y.value, made.z.value) == (3, 42, 7)
+    changed = tl.aggregate_replace(made, x=5)
+    assert changed.x.value == 5 and changed.z.value == 7
+    with pytest.raises(AttributeError, match="cannot assign to field 'x' on immutable aggregate"):
+        made.x = 9

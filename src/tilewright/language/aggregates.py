@@ -63,7 +63,7 @@ class _Field:
 
     def __set__(self, instance: Any, value: Any) -> None:
         raise AttributeError(
-            f"cannot assign to field '{self.name}' of the immutable {type(instance).__name__}; "
+            f"cannot assign to field '{self.name}' on immutable aggregate {type(instance).__name__}: "
             "tl.aggregate_replace makes a changed copy"
         )
 
@@ -143,7 +143,7 @@ def _set_in_init(self: Any, name: str, value: Any) -> None:
             f"expected {getattr(expected, '__name__', expected)} for attribute '{name}' of"
             f" {cls.__name__}, got {value!r}"
         )
-    vars(self)[name] = value
+    vars(self)[name] = types.constexpr(value) if expected is types.constexpr else value
 
 
 def _fits(value: Any, expected: Any) -> bool:
@@ -173,7 +173,7 @@ def aggregate(cls: Any) -> Any:
     bases = [base for base in cls.__mro__[1:] if base is not object]
     for base in bases:
         if not issubclass(base, tuple) and base is not typing.Generic:
-            raise TypeError(f"an aggregate can only inherit from aggregates, not from {base}")
+            raise TypeError(f"Aggregates can only inherit from other aggregates, not from {base}")
     annotations, defaults = dict[str, Any](), dict[str, Any]()
     for base in reversed([b for b in bases if issubclass(b, Aggregate)]):
         annotations.update(base._annotations)
@@ -233,7 +233,7 @@ def aggregate_replace(instance: Any, /, **changes: Any) -> Any:
     cls = type(instance)
     if not isinstance(instance, Aggregate):
         raise KernelTypeError(
-            f"aggregate_replace() needs a value of an aggregate, got {instance!r}"
+            f"aggregate_replace() expects an aggregate instance, got {instance!r}"
         )
     unknown = [name for name in changes if name not in cls._fields]
     if unknown:
