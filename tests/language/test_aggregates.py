@@ -235,7 +235,7 @@ def test_methods_are_part_of_the_key(tmp_path):
 
 
 def test_constants_are_constexpr_in_host_code():
-    """Given to the constructor, left to a default, or inherited; of any spelling of the annotation."""
+    """Given to the constructor, left to a default, or inherited."""
 
     @tw.aggregate
     class Base:
@@ -244,7 +244,7 @@ def test_constants_are_constexpr_in_host_code():
 
     @tw.aggregate
     class Derived(Base):
-        z: "tl.constexpr" = tl.constexpr(7)
+        z: tl.constexpr = tl.constexpr(7)
 
     made = Derived(3)
     assert [type(field) for field in made] == [tl.constexpr] * 3
@@ -253,3 +253,42 @@ def test_constants_are_constexpr_in_host_code():
     assert changed.x.value == 5 and changed.z.value == 7
     with pytest.raises(AttributeError, match="cannot assign to field 'x' on immutable aggregate"):
         made.x = 9
+
+
+@tw.aggregate
+class Rows:
+    """Items by a kernel function, a field that is given a number, a constructor that adds to the kernel."""
+
+    first: tl.tensor
+    number: tl.tensor
+
+    def __init__(self, number):
+        self.first = tl.arange(0, 4)
+        self.number = number
+
+    @tw.jit
+    def __getitem__(self, i):
+        return self.first * i + self.number
+
+
+@tw.jit
+def halves(x):
+    if x.shape[0] == 1:
+        return x
+    else:
+        a, b = x.reshape((x.shape[0] // 2, 2)).split()
+        return halves(a) + halves(b)
+
+
+@tw.jit
+def rows_and_halves(out_ptr):
+    rows = Rows(5)
+    tl.store(out_ptr + tl.arange(0, 4), rows[tl.program_id(0) + 2])
+    tl.store(out_ptr + 4 + tl.arange(0, 1), halves(tl.arange(0, 16)))
+
+
+@pytest.mark.parametrize("engine", ON_CPU)
+def test_items_numbers_and_constructors(engine):
+    """And a function that calls itself with smaller and smaller tiles."""
+    (out,) = run(engine, rows_and_halves, (1,), np.zeros(5, np.int32))
+    assert out.tolist() == [5, 7, 9, 11, 120]

@@ -348,14 +348,14 @@ def test_hooks_of_autotuner_and_configuration():
     kernel = FakeKernel()
     tuner = tuned(
         kernel, configs,
-        pre_hook=lambda args, reset_only: events.append("pre"),
+        pre_hook=lambda args, reset_only: events.append("reset" if reset_only else "pre"),
         post_hook=lambda args, exception: events.append("post"),
     )  # fmt: skip
     x, out = arrays()
     tuner[(1,)](x, out, 8)
     timed = len(kernel.runs) - 1
     assert events.count("pre") == events.count("post") == timed
-    assert events[:3] == ["pre", 4, "post"] and events[-1] == 4
+    assert events[:3] == ["pre", 4, "post"] and events[-2:] == ["reset", 4]
     assert events.count(4) + events.count(8) == timed + 1
 
 

@@ -15,9 +15,9 @@ from tilewright.frontend.expressions import BoundMethod
 from tilewright.frontend.frame import RESULT, Frame
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
-from tilewright.frontend.values import has_tensor, is_tensor, same_value
+from tilewright.frontend.values import has_tensor, is_tensor, same_constants
 from tilewright.language import types
-from tilewright.language.aggregates import BoundKernelFunction
+from tilewright.language.aggregates import Aggregate, BoundKernelFunction
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, describe
@@ -81,9 +81,15 @@ class KernelBuilder(Statements):
         self, function: Callable[..., Any], args: list[Any], keywords: dict[str, Any]
     ) -> Any:
         """A function that runs now, on the values themselves (`tl.core.extern`)."""
+        return self._with_semantics(
+            lambda: self._language_call(function, function.__name__, args, keywords)
+        )
+
+    def _with_semantics(self, call: Callable[[], Any]) -> Any:
+        """Call Python code in which functions of the language add to the kernel."""
         token = active_semantics.set(self.semantics)
         try:
-            return self._language_call(function, function.__name__, args, keywords)
+            return call()
         finally:
             active_semantics.reset(token)
 
@@ -109,6 +115,9 @@ class KernelBuilder(Statements):
         if isinstance(function, type) and issubclass(function, types.range):
             return self._language_call(function, f"tl.{name}", args, keywords)
         is_tuple = isinstance(function, type) and issubclass(function, tuple)
+        if is_tuple and issubclass(function, Aggregate):  # its constructor may call `tl` functions
+            what = f"{name}()"
+            return self._with_semantics(lambda: self.static_call(function, args, keywords, what))
         if not is_tuple and (has_tensor(args) or has_tensor(list(keywords.values()))):
             twin = self._language_twin(function)
             if twin is not None:
@@ -163,10 +172,8 @@ class KernelBuilder(Statements):
             if frame.fn is not fn:
                 continue
             depth += 1
-            known = [n for n, v in bound.items() if not has_tensor(v)]
-            same = all(
-                n in frame.arguments and same_value(bound[n], frame.arguments[n]) for n in known
-            )
+            given = frame.arguments
+            same = all(n in given and same_constants(v, given[n]) for n, v in bound.items())
             if same or depth >= _MAX_RECURSION:
                 raise UnsupportedSyntax(
                     f"{fn.fn.__name__} calls itself without end; calls are inlined",

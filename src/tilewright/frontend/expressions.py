@@ -22,6 +22,7 @@ from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
 from tilewright.language import core
+from tilewright.language.aggregates import BoundKernelFunction
 from tilewright.language.builtin import unused_result_error
 from tilewright.language.liveness import has_call
 from tilewright.semantics.values import (
@@ -355,12 +356,15 @@ class Expressions(WhileLoops):
         index = self.visit(node.slice)
         if is_tensor(value):
             return self.semantics.subscript(value, index)
+        method = getattr(value, "__getitem__", None)
+        if isinstance(method, BoundKernelFunction):
+            return self.call(method, [index], {}, node)
         if has_tensor(index):
             raise KernelTypeError(
                 f"{describe(value)} needs an index known at compile time, not {describe(index)}",
                 help="make the index a tl.constexpr or loop with tl.static_range",
             )
-        if hasattr(value, "__getitem__"):
+        if method is not None:
             return dtypes.unwrap_constexpr(self.static_call(operator.getitem, [value, index], {}))
         raise KernelTypeError(f"{describe(value)} cannot be subscripted")
 

@@ -74,6 +74,15 @@ def same_value(a: Any, b: Any) -> bool:
         return False
 
 
+def same_constants(a: Any, b: Any) -> bool:
+    """Whether two values are the same to the compiler: equal compile-time values, and tensors of equal types."""
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+        return a.type == b.type
+    if isinstance(a, tuple | list) and type(a) is type(b):
+        return len(a) == len(b) and all(same_constants(x, y) for x, y in zip(a, b, strict=True))
+    return same_value(a, b)
+
+
 def leaves(value: Any) -> Iterator[TensorValue]:
     """The tensors in `value`, in order."""
     if isinstance(value, TensorValue):

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.language import types
-from tilewright.language.builtin import extern
+from tilewright.language.builtin import active_semantics, extern
 from tilewright.language.kernel_function import KernelFunction
 
 _MISSING = object()
@@ -137,7 +137,9 @@ def _set_in_init(self: Any, name: str, value: Any) -> None:
             help=f"annotate it in the class: `{name}: tl.tensor`, or `{name}: tl.constexpr`",
         )
     value = unwrap_constexpr(value)
-    expected = cls._annotations[name]
+    expected, semantics = cls._annotations[name], active_semantics.get()
+    if expected is types.tensor and semantics is not None and isinstance(value, int | float):
+        value = semantics.to_tensor(value)  # what a local name holds, which in Triton is a tensor
     if not _fits(value, expected):
         raise KernelTypeError(
             f"expected {getattr(expected, '__name__', expected)} for attribute '{name}' of"

@@ -30,7 +30,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotI
 _LIBRARIES = frozenset(
     (
         "tilewright", "numpy", "torch", "triton", "ml_dtypes", "scipy", "cupy", "jax", "llvmlite",
-        "xdsl",
+        "xdsl", "pytest", "_pytest",
     )
 )  # fmt: skip
 #: attributes of classes that compile-time code does not compute with
@@ -40,6 +40,8 @@ _CLASS_NOISE = frozenset({
     "__static_attributes__", "__parameters__", "__orig_bases__", "__dataclass_params__",
 })  # fmt: skip
 _LIBRARY_VALUES = ("dtype", "device", "layout", "memory_format", "Size")
+#: how deep inside each other, and how many, objects are read; others count by identity
+_DEEPEST, _MOST = 64, 10_000
 _NAMED = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
           types.ClassMethodDescriptorType, types.MemberDescriptorType, types.GetSetDescriptorType)  # fmt: skip
 
@@ -106,6 +108,8 @@ class Content:
         self.private = False
         """Whether a value counts by identity, so that the key is of use to this process only."""
         self._numbers: dict[int, int] = {}
+        self._depth = 0
+        """How many objects the one being read is in."""
         self._alive: list[Any] = []
         """The numbered objects: their ids are not used again meanwhile."""
 
@@ -124,7 +128,11 @@ class Content:
         if number is None:
             number = self._numbers[id(value)] = len(self._numbers)
             self._alive.append(value)
-            self.texts.append(f"#{number}={self._body(value)}")
+            self._depth += 1
+            known = self._depth <= _DEEPEST and number < _MOST
+            body = self._body(value) if known else self.unknown(value)
+            self._depth -= 1
+            self.texts.append(f"#{number}={body}")
         return f"#{number}"
 
     def _body(self, value: Any) -> str:
@@ -172,6 +180,7 @@ class Content:
         if type(value) in PLAIN:
             return self.text(value)
         inner = Content()
+        inner._depth = self._depth
         text = inner.text(value)
         self.states += inner.states
         self.functions += inner.functions

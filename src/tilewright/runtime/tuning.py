@@ -192,12 +192,22 @@ class Tuner:
             if isinstance(compiled, Exception):
                 self.errors.append(compiled)
                 self.failures[config] = _first_line(compiled)
+                self._report_to_hooks(config, compiled)
                 advance()
                 continue
             working.append(config)
             written.update(dict.fromkeys(self._written(compiled)))
             advance()
         return working, list(written)
+
+    def _report_to_hooks(self, config: Config, error: Exception) -> None:
+        """Call the hooks around a run as if `config` had failed to compile in one, as it does in Triton."""
+        task = self.task
+        full = {**task.named, **config.all_kwargs()}
+        if task.pre_hook is not None:
+            task.pre_hook(full, reset_only=False)
+        if task.post_hook is not None:
+            task.post_hook(full, exception=error)
 
     def _compiled(self, configs: Sequence[Config]) -> Iterator[Any]:
         """The compiled kernel or the error of each configuration. Configurations that exceed the target's
