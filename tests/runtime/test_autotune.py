@@ -192,7 +192,7 @@ def test_all_failing_lists_each_reason():
     x, out = arrays()
     with pytest.raises(AutotuneError) as caught:
         tuned(kernel, blocks(4, 8))[(1,)](x, out, 8)
-    assert "BLOCK: 4" in str(caught.value) and "registers: required 300" in str(caught.value)
+    assert "BLOCK: 4" in str(caught.value) and "registers, Required: 300" in str(caught.value)
     assert "BLOCK: 8" in str(caught.value) and "bad shape" in str(caught.value)
     kernel.fails = {4: CompilationError("kernel is wrong"), 8: CompilationError("kernel is wrong")}
     with pytest.raises(CompilationError, match="kernel is wrong"):
@@ -608,3 +608,19 @@ def test_tuners_of_other_projects_measure_one_configuration_at_a_time():
     assert len(low) == 3 and low[0] < high[0] and never == [math.inf] * 3
     assert kernel.runs[-1][0] == 8
     np.testing.assert_array_equal(out, np.ones(8))
+
+
+def test_hooks_hear_of_what_does_not_compile():
+    events = []
+    kernel = FakeKernel()
+    kernel.fails = {4: CompilationError("bad shape")}
+    tuner = tuned(
+        kernel, blocks(4, 8, 16),
+        pre_hook=lambda args, reset_only: events.append(("pre", args["BLOCK"], reset_only)),
+        post_hook=lambda args, exception: events.append(("post", args["BLOCK"], exception)),
+    )  # fmt: skip
+    x, out = arrays()
+    tuner[(1,)](x, out, 8)
+    assert events[0] == ("pre", 4, False) and events[1][1] == 4
+    assert isinstance(events[1][2], CompilationError)
+    assert events[-1] == ("pre", tuner.best_config.kwargs["BLOCK"], True)

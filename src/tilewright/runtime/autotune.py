@@ -274,8 +274,8 @@ class Autotuner(KernelDecorator):
         self._reject_conflicts(configs, kwargs)
         tuner = self._tuner(args, grid, kwargs, key)
         chosen = tuner.choose(configs)
-        # the launch that follows starts as a timed run does
-        self.pre_hook({**tuner.task.named, **chosen.all_kwargs()}, reset_only=True)
+        if self.user_defined_pre_hook:  # the launch that follows starts as a timed run does
+            self.pre_hook({**tuner.task.named, **chosen.all_kwargs()}, reset_only=True)
         self.configs_timings, self.failures = tuner.timings, tuner.failures
         self.bench_time = time.perf_counter() - start
         if hooks.after_tuning is not None and tuner.timings:
@@ -386,7 +386,8 @@ def autotune(
         restore_value: arrays restored before every timed run. All arrays that the kernel writes
             are always restored after tuning.
         pre_hook, post_hook: `pre_hook(args, reset_only=False)`, `post_hook(args, exception=None)`
-            around every timed run, outside the measured time.
+            around every timed run, outside the measured time, and once for a configuration that does not
+            compile; `pre_hook(args, reset_only=True)` after tuning.
         warmup, rep: milliseconds of unmeasured and measured runs per configuration.
         use_cuda_graph: accepted for Triton's sake.
         do_bench: `f(call, quantiles=(0.5, 0.2, 0.8)) -> [median, low, high]` instead of the default.

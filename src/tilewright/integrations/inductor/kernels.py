@@ -175,12 +175,12 @@ def _launch_function(kernel: CompiledKernel, device: int | None) -> Callable[...
     given = "".join(f", {name}" for name in names)
     source = f"""
 def run(grid_0, grid_1, grid_2, stream, function, metadata, launch_metadata, enter, exit{given}):
-    if enter is not None:
+    if enter:
         enter(launch_metadata)
     result = _call((grid_0, grid_1, grid_2), {stream}{", ".join(values)})
     if result is not None:
         _report(result, (grid_0, grid_1, grid_2))
-    if exit is not None:
+    if exit:
         exit(launch_metadata)
 """
     arguments = {argument.name: argument for argument in kernel.plan.arguments}
