@@ -381,3 +381,46 @@ def test_replaced_source_of_a_callee():
     assert calls_replaced.cache_key != key and stored(calls_replaced) == 2
     replaced_callee._unsafe_update_src(source)
     assert calls_replaced.cache_key == key and stored(calls_replaced) == 1
+
+
+def applies(function):
+    @tw.jit
+    def kernel(out_ptr):
+        tl.store(out_ptr, function(4.0, 2.0))
+
+    return kernel
+
+
+def called_from(module):
+    @tw.jit
+    def kernel(out_ptr):
+        tl.store(out_ptr, module.choose(4.0, 2.0))
+
+    return kernel
+
+
+CHOICE = tl.maximum
+
+
+@tw.jit
+def chooses(out_ptr):
+    tl.store(out_ptr, CHOICE(4.0, 2.0))
+
+
+def test_a_name_for_functions_of_the_language(monkeypatch):
+    """Of the same source, with the name bound to another function: in a closure, and changed between launches."""
+    out = np.zeros(1)
+    for function, expected in ((tl.maximum, 4), (tl.minimum, 2), (max, 4), (min, 2)):
+        applies(function)[(1,)](out)
+        assert out[0] == expected
+        monkeypatch.setitem(globals(), "CHOICE", function)
+        for _ in range(2):
+            chooses[(1,)](out)
+            assert out[0] == expected
+
+
+def test_a_name_for_modules_of_the_language(monkeypatch):
+    first, second = tl.math, tl.core
+    monkeypatch.setattr(first, "choose", tl.maximum, raising=False)
+    monkeypatch.setattr(second, "choose", tl.minimum, raising=False)
+    assert called_from(first).cache_key != called_from(second).cache_key

@@ -134,7 +134,7 @@ def _value(
     taken, equal = 1, False
     while taken < len(path):
         if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "tilewright":
-            return  # the package's own content is part of every key
+            break  # the package's own content is part of every key
         if isinstance(value, (KernelFunction, FunctionType)):
             break
         step, again = (_attribute(value, path[taken]) for _ in range(2))
@@ -145,9 +145,14 @@ def _value(
         value, equal = step, step is not again
         taken += 1
     if isinstance(value, ModuleType):
+        content.texts.append(f"{'.'.join(path[:taken])}={value.__name__}")
         return
     module = getattr(value, "__module__", None) or ""
     if callable(value) and str(module).startswith(("tilewright.language", "builtins")):
+        # its content is part of every key, but the name may stand for another function elsewhere or later
+        name = getattr(value, "__qualname__", None) or content.text(value)
+        guards.append(Guard(holder, path[:taken], value, equal))
+        content.texts.append(f"{'.'.join(path[:taken])}={module}.{name}")
         return
     if isinstance(value, dtypes.constexpr):  # it may be given another value
         value, path, taken = value.value, (*path[:taken], "value"), taken + 1
