@@ -155,7 +155,7 @@ class Surprising:
 def mistaken(out_ptr, CASE: tl.constexpr):
     x = tl.load(out_ptr)
     if CASE == 0:
-        Pair(x, 3)
+        Pair(x, "3")
     elif CASE == 1:
         Pair(x)
     elif CASE == 2:

@@ -115,7 +115,9 @@ class KernelBuilder(Statements):
         if isinstance(function, type) and issubclass(function, types.range):
             return self._language_call(function, f"tl.{name}", args, keywords)
         is_tuple = isinstance(function, type) and issubclass(function, tuple)
-        if is_tuple and issubclass(function, Aggregate):  # its constructor may call `tl` functions
+        if isinstance(function, type) and issubclass(
+            function, Aggregate
+        ):  # its constructor may call `tl` functions
             what = f"{name}()"
             return self._with_semantics(lambda: self.static_call(function, args, keywords, what))
         if not is_tuple and (has_tensor(args) or has_tensor(list(keywords.values()))):

@@ -141,7 +141,11 @@ _TABLES = {
             },
             forward="tilewright.runtime.jit",
         ),
-        Names("triton._internal_testing", forward="tilewright.integrations.triton_suites"),
+        Names(
+            "triton._internal_testing",
+            {"_fresh_knobs_impl": "tilewright.integrations.triton_suites:fresh_knobs"},
+            forward="tilewright.integrations.triton_suites",
+        ),
         Names("triton.runtime.driver", {**_DRIVER}),
         Names("triton.runtime.errors", dict(_ERRORS)),
         Names("triton.errors", dict(_ERRORS), forward="tilewright.errors"),

@@ -209,7 +209,7 @@ class NullAllocator:
 # ---- settings ----------------------------------------------------------------------------------------
 
 
-def _fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Any, Callable[[], None]]:
+def fresh_knobs(skipped_attr: set[str] | None = None) -> tuple[Any, Callable[[], None]]:
     """Two functions: the first gives all groups of knobs but `skipped_attr` their defaults, without the variables of the
     environment, and returns `triton.knobs`; the second restores everything."""
     kept = {
@@ -232,7 +232,8 @@ def _fresh_knobs_impl(skipped_attr: set[str] | None = None) -> tuple[Any, Callab
         return triton_knobs
 
     def reset() -> None:
-        vars(triton_knobs).update(kept)
+        for name, group in kept.items():
+            setattr(triton_knobs, name, group)
         for key, value in variables.items():
             config.set_variable(key, value)
         triton_knobs.propagate_env = propagated
