@@ -233,6 +233,7 @@ class pointer_type:
     """Pointer to `element_ty` (a scalar `dtype`); `const` marks a `*k` parameter that is only read."""
 
     element_ty: Any
+    address_space: int = 1
     const: bool = False
 
     primitive_bitwidth = 64
@@ -282,6 +283,14 @@ class block_type:
 
     scalar: Any
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.shape) is not tuple:
+            object.__setattr__(self, "shape", tuple(map(unwrap_constexpr, self.shape)))
+
+    def get_block_shapes(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.shape
 
     @property
     def element_ty(self) -> Any:
@@ -408,7 +417,7 @@ def from_short_name(text: str) -> dtype | pointer_type:
     """Parse a signature type: `"fp32"`, `"i1"`, `"*fp16"`, `"*kfp16"`. Raises KeyError if unknown."""
     if text.startswith("*"):
         const = text.startswith("*k")
-        return pointer_type(_BY_SHORT_NAME[text[2:] if const else text[1:]], const)
+        return pointer_type(_BY_SHORT_NAME[text[2:] if const else text[1:]], const=const)
     return _BY_SHORT_NAME[text]
 
 

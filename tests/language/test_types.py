@@ -49,12 +49,17 @@ def test_format_of_floats():
 
 def test_texts_of_signatures():
     assert tl.str_to_ty("*kfp32") == tl.pointer_type(tl.float32, const=True)
+    assert (
+        tl.str_to_ty("*fp32") == tl.pointer_type(tl.float32, 1)
+        and not tl.pointer_type(tl.int8, 1).const
+    )
     assert tl.str_to_ty("u1", None) == tl.int1
     pair = tl.str_to_ty(("i32", "*fp16"))
     assert pair == tl.tuple_type([tl.int32, tl.pointer_type(tl.float16)])
     assert list(pair)[1] == pair[1] and str(pair) == "[i32,pointer<fp16>]"
     assert tl.str_to_ty("constexpr", 3) == tl.constexpr_type(3) == tl.constexpr(3).type
     assert tl.str_to_ty("tensordesc<fp16[8, 16]>") == tl.block_type(tl.float16, (8, 16))
+    assert tl.block_type(tl.float16, [tl.constexpr(8), 16]).get_block_shapes() == (8, 16)
     with pytest.raises(ValueError, match="'f32' is not a type of signatures"):
         tl.str_to_ty("f32")
 

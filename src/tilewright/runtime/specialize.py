@@ -309,7 +309,7 @@ class Specializer:
             numpy = sys.modules.get("numpy")
             native = numpy is not None and isinstance(value, numpy.ndarray)
             kind_name = "numpy" if native else "address"
-            return ArgumentType(pointer_type(element, const), kind_name, divisible)
+            return ArgumentType(pointer_type(element, const=const), kind_name, divisible)
         if isinstance(value, list):
             raise LaunchError(
                 "expected an array, got a list",
