@@ -9,7 +9,8 @@
     ├── LaunchError               the call `kernel[grid](...)` is wrong
     │   ├── UnknownKeywordError   a keyword is neither a parameter nor an option
     │   ├── KeywordConflictError  a value that the autotuner chooses was given
-    │   └── IntegerOverflowError  an integer does not fit its parameter
+    │   ├── IntegerOverflowError  an integer does not fit its parameter
+    │   └── LaunchOptionError     an option such as num_warps has a value that it cannot have
     ├── KernelFault               a running kernel failed
     │   ├── DeviceAssertError     a `device_assert` did not hold
     │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
@@ -198,6 +199,10 @@ class KeywordConflictError(LaunchError, ValueError):
 
 class IntegerOverflowError(LaunchError, OverflowError):
     """An integer argument does not fit the type of its parameter."""
+
+
+class LaunchOptionError(LaunchError, AssertionError):
+    """An option of a launch has a value that it cannot have. In Triton an assertion checks it."""
 
 
 class KernelFault(TilewrightError, RuntimeError):

@@ -87,9 +87,18 @@ def test_store_converts(place, show):
             lambda p: tl.store(p, tl.arange(0, 4)),
             r"`value` is fp32\[4\] but the pointer is a scalar",
         ),
-        (lambda p: tl.load(p, cache_modifier=".xx"), "cache_modifier is '.xx'"),
+        (lambda p: tl.load(p, cache_modifier=".xx"), "cache_modifier '.xx' is not supported"),
         (lambda p: tl.load(p, boundary_check=(0,)), "are for block pointers"),
         (lambda p: tl.load(p + tl.arange(0, 4), mask=1.5), "must be a condition"),
+        (lambda p: tl.store(p + tl.zeros((4, 4), t.int32), tl.arange(0, 4)), "rank mismatch"),
+        (
+            lambda p: tl.store(p + tl.zeros((4, 4), t.int32), 1, tl.arange(0, 4) < 2),
+            "rank mismatch",
+        ),
+        (
+            lambda p: tl.make_tensor_descriptor(p, [8, 8], [8, 1], [4, 2]),
+            r"at least 16 bytes .* \[4, 2\] has 8",
+        ),
     ],
 )
 def test_errors(matrix, call, message):
@@ -161,7 +170,7 @@ def test_atomics(place, show):
     assert show(tl.load(pointer + lanes)).tolist() == [10, 11, 2, 3]
     with pytest.raises(KernelTypeError, match="needs integers"):
         tl.atomic_and(place(np.zeros(1, np.float32), t.float32, 900), 1)
-    with pytest.raises(KernelTypeError, match="sem is 'strong'"):
+    with pytest.raises(KernelTypeError, match="sem 'strong' is not supported"):
         tl.atomic_add(pointer, 1, sem="strong")
 
 

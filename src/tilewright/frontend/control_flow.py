@@ -20,6 +20,7 @@ _MISSING = Undefined("")
 _VALUE = "$value"
 """Prefix of names that hold the value of an expression."""
 _PLACES = ("where the condition holds", "where it does not")
+_MIXED_EXPRESSION = "Ternary expression with dynamic condition has inconsistent types"
 
 
 class ControlFlow(BuilderState):
@@ -129,18 +130,12 @@ class ControlFlow(BuilderState):
                 )
         if same_value(a, b):
             return a
-        what = f"'{name}'"
+        what = f"Mismatched type for {name}"
         if name.startswith(_VALUE):
-            what = "the value"
+            what = _MIXED_EXPRESSION
         elif name == RESULT:
-            what = "the return value"
-        return join_types(
-            self,
-            what,
-            (a, b),
-            blocks,
-            _PLACES,
-        )
+            what = "Inconsistent return types"
+        return join_types(self, what, (a, b), blocks, _PLACES)
 
     def _fill_result(self, a: Any, b: Any, blocks: list[Block]) -> tuple[Any, Any]:
         """A path that does not return has no result; inside a loop any value serves there."""
@@ -188,7 +183,7 @@ class ControlFlow(BuilderState):
         if same_value(a, b):
             return a
         block = self.builder.current
-        joined = join_types(self, "the value", (a, b), (block, block), _PLACES)
+        joined = join_types(self, _MIXED_EXPRESSION, (a, b), (block, block), _PLACES)
         if any(kind.is_block() for kind in joined.types):
             return self.short_circuit(condition, lambda: a, lambda: b)
         picked = [

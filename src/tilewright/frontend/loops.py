@@ -287,8 +287,8 @@ class Loops(Lanes):
         elif not isinstance(inside, TensorValue | tuple | list):
             help = f"give '{c.name}' its first value as a number or tensor before the loop"
         return KernelTypeError(
-            f"'{c.name}' is {kind_text(inside)} before the loop but {kind_text(value)} at the end "
-            "of its body; a value carried from one iteration to the next keeps its type",
+            f"Loop-carried variable {c.name} has initial type {kind_text(inside)} but is re-assigned to "
+            f"{kind_text(value)} in the loop; its type must stay the same",
             help=help,
         )
 

@@ -155,7 +155,7 @@ def join_types(
 ) -> Joined:
     """Make two values of one structure and type, adding constants to the end of their `blocks`.
 
-    Raises `KernelTypeError` that calls the thing `what` and the sides `places`.
+    Raises `KernelTypeError` that begins with `what` and calls the sides `places`.
     """
     joined = Joined(None, [], ([], []))
     joined.template = _join(state, what, values, blocks, places, joined)
@@ -179,7 +179,7 @@ def _join(
     kind = _common_type(a, b)
     if kind is None:
         raise KernelTypeError(
-            f"{what} is {describe(a)} {places[0]} and {describe(b)} {places[1]}",
+            f"{what}: {describe(a)} {places[0]}, {describe(b)} {places[1]}",
             help=_join_help(a, b),
         )
     for value, block, handles in zip(values, blocks, joined.handles, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.backends.base import Options
 from tilewright.config import Config
 from tilewright.dtypes import constexpr
-from tilewright.errors import LaunchError, UnknownKeywordError
+from tilewright.errors import LaunchError, LaunchOptionError, UnknownKeywordError
 
 #: options that change code on some target of ours; those of the first group only on a GPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
@@ -179,9 +179,9 @@ def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
         power = not number & (number - 1)
         fits = {"num_warps": power or number % 4 == 0, "num_ctas": power}.get(name, True)
         if not low <= number <= high or not fits:
-            kinds = {"num_warps": "a power of two or a multiple of 4", "num_ctas": "a power of two"}
+            kinds = {"num_warps": "a power of 2 or a multiple of 4", "num_ctas": "a power of 2"}
             kind = kinds.get(name, "an integer")
-            raise LaunchError(f"{name}={number}", help=f"give {kind} from {low} to {high}")
+            raise LaunchOptionError(f"{name} must be {kind} from {low} to {high}, got {number}")
     return found
 
 

@@ -120,7 +120,7 @@ class Atomics(Memory):
             )
         if element.is_bool() or element.is_fp8():
             raise KernelTypeError(
-                f"{what} has no form for elements of type {element}",
+                f"{what} does not support elements of type {element}",
                 help="use int32 for flags and fp16 or wider for floats",
             )
         if kind in ("and", "or", "xor") and not element.is_int():

@@ -140,6 +140,18 @@ class SemanticsBase:
             return x
         return self.emit("tile.broadcast", [x], x.type.with_shape(shape))
 
+    def broadcast_same_rank(
+        self, x: TensorValue, shape: Sequence[int], what: str = "a value"
+    ) -> TensorValue:
+        """`broadcast_shape` of a scalar or of a tile that has as many dimensions as `shape`: what is stored must not
+        repeat along dimensions that its shape does not show."""
+        if x.shape and x.ndim != len(shape):
+            raise KernelTypeError(
+                f"{what}: Cannot broadcast, rank mismatch: {list(x.shape)}, {list(shape)}",
+                help="insert dimensions of extent 1: x[None, :] makes a row of it, x[:, None] a column",
+            )
+        return self.broadcast_shape(x, shape, what)
+
     def common_shape(
         self, values: Sequence[TensorValue], what: str, shown: Sequence[Any] | None = None
     ) -> tuple[int, ...]:
@@ -207,7 +219,9 @@ class SemanticsBase:
             raise KernelTypeError(f"{what} must be a string, got {describe(value)}")
         if allowed and value not in allowed:
             options = ", ".join(repr(a) for a in allowed)
-            raise KernelTypeError(f"{what} is {value!r}", help=f"use one of {options}")
+            raise KernelTypeError(
+                f"{what} {value!r} is not supported", help=f"use one of {options}"
+            )
         return value
 
     def known_dtype(self, value: Any, what: str = "dtype") -> Any:
@@ -236,14 +250,14 @@ class SemanticsBase:
     def shape_argument(self, shape: Any, what: str) -> tuple[int, ...]:
         """A checked tile shape: positive constant extents, each a power of two unless `any_extents`."""
         extents = self.known_ints(shape, f"{what}: shape")
-        for extent in extents:
+        for place, extent in enumerate(extents):
             if extent <= 0:
                 raise KernelTypeError(
                     f"{what}: extent {extent} of shape {list(extents)} is not positive"
                 )
             if extent & (extent - 1) and not self.any_extents:
                 raise KernelTypeError(
-                    f"{what}: extent {extent} of shape {list(extents)} is not a power of two",
+                    f"{what}: Shape element {place} must be a power of 2, but is {extent}",
                     help="round it up with triton.next_power_of_2 and mask the rest",
                 )
         return extents

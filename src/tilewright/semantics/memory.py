@@ -230,7 +230,9 @@ class Memory(Program):
                 f"{what}: `{name}` is {type_text(value.type)} but the pointer is a scalar",
                 help="add offsets to the pointer, e.g. ptr + tl.arange(0, BLOCK)",
             )
-        return self.broadcast_shape(value, pointer.shape, f"{what}: `{name}`")
+        # The pointers of a load are broadcast to its mask, those of a store and of an atomic are not.
+        fit = self.broadcast_shape if what == "tl.load" else self.broadcast_same_rank
+        return fit(value, pointer.shape, f"{what}: `{name}`")
 
     def _mask_argument(self, what: str, mask: Any, pointer: TensorValue) -> TensorValue | None:
         if mask is None:
@@ -393,6 +395,13 @@ class Memory(Program):
             raise KernelTypeError(
                 f"{what}: the last stride must be 1, got {last}",
                 help="describe the array with its contiguous dimension last, and transpose the block",
+            )
+        row = block[-1] * base.dtype.element_ty.itemsize
+        if row < _DESCRIPTOR_ALIGNMENT:
+            raise KernelTypeError(
+                f"Descriptor block shape must have at least {_DESCRIPTOR_ALIGNMENT} bytes in the last"
+                f" dimension, but {list(block)} has {row}",
+                help="make the last extent of block_shape larger, and mask what is not used",
             )
         padding = self.known_text(padding_option, f"{what}: padding_option", ("", "zero", "nan"))
         base, steps = self._aligned(base, steps)

@@ -32,11 +32,14 @@ class Program(Arithmetic):
         high = self.known_int(end, "tl.arange: end")
         extent = high - low
         if extent <= 0:
-            raise KernelTypeError(f"tl.arange({low}, {high}): end must be greater than start")
+            raise KernelTypeError(
+                "arange's end argument must be greater than the start argument, got"
+                f" tl.arange({low}, {high})"
+            )
         if extent & (extent - 1) and not self.any_extents:
             rounded = 1 << extent.bit_length()
             raise KernelTypeError(
-                f"tl.arange({low}, {high}): length {extent} is not a power of two",
+                f"arange's range must be a power of 2, but tl.arange({low}, {high}) has {extent} elements",
                 help=f"use tl.arange({low}, {low + rounded}) and a mask for the first {extent}",
             )
         if not -(2**31) <= low <= high <= 2**31:

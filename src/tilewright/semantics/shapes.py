@@ -86,7 +86,7 @@ class Shapes(Atomics):
 
     def broadcast_to(self, input: Any, *shape: Any) -> TensorValue:
         extents = self.shape_argument(_unpack(shape), "tl.broadcast_to")
-        return self.broadcast_shape(self.to_tensor(input), extents, "tl.broadcast_to: a value")
+        return self.broadcast_same_rank(self.to_tensor(input), extents, "tl.broadcast_to: a value")
 
     def trans(self, input: Any, *dims: Any) -> TensorValue:
         dims = _unpack(dims)
