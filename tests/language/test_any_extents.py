@@ -32,7 +32,9 @@ def test_values(shape):
 
 def test_only_where_asked_for():
     x = np.ones((12, 96), np.float32)
-    with pytest.raises(KernelTypeError, match=r"range must be a power of 2, but .* has 12 elements"):
+    with pytest.raises(
+        KernelTypeError, match=r"range must be a power of 2, but .* has 12 elements"
+    ):
         usual[(1,)](x, x, 12, 96)
 
 

@@ -182,6 +182,32 @@ def test_used_results_are_fenced_once(target):
 
 
 @tw.jit
+def announce_and_look(
+    mine_ptr, other_ptr, count_ptr, out_ptr, BLOCK: tl.constexpr, LOOKS: tl.constexpr
+):
+    """Of two programs that each write, count and look at what the other wrote, one sees it."""
+    tl.atomic_xchg(mine_ptr, 1, sem="relaxed")
+    if BLOCK == 1:
+        tl.atomic_add(count_ptr, 1)
+    else:
+        tl.atomic_add(count_ptr + tl.arange(0, BLOCK), 1)
+    tl.store(out_ptr, tl.load(other_ptr, volatile=LOOKS))
+
+
+@pytest.mark.parametrize("block", [1, 128])
+def test_unused_results_acquire_for_strong_reads(block):
+    types = dict.fromkeys(("mine_ptr", "other_ptr", "count_ptr", "out_ptr"), "*i32")
+    made, text = artifact(announce_and_look, "sm_90a", types, BLOCK=block, LOOKS=True)
+    _, weak = artifact(announce_and_look, "sm_90a", types, BLOCK=block, LOOKS=False)
+    fences = [t.count("fence.acq_rel.gpu") + t.count("atom.acq_rel.gpu") for t in (text, weak)]
+    assert fences == ([1, 0] if block == 1 else [2, 1])
+    assert text.count("bar.") > weak.count("bar.")
+    cells = [np.zeros(block, np.int32) for _ in range(4)]
+    found = run_ptx(made.artifact, cells, (1, 1, 1))
+    assert found[0][0] == 1 and (found[2] == 1).all() and found[3][0] == 0
+
+
+@tw.jit
 def promised_rows(x_ptr, out_ptr, stride, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Nothing is known of the pointers and the stride but what the hints promise, on lines of their own."""
     i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)

@@ -63,6 +63,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
+from tilewright.passes.analysis import effects
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.unobserved_lanes import first_operations
 from tilewright.passes.gpu.analysis import cluster_loops
@@ -92,6 +93,7 @@ class KernelCodegen(Codegen):
         self.warps = warps_of(function)
         kinds = {type(op) for op in function.walk()}
         self.records_asserts = tile.AssertOp in kinds and not output.traps(function)
+        self.reads_strongly = effects.reads_strongly(function)
         self.known = Facts()
         self.pairs: dict[SSAValue, list[Value]] = {}
         """fp16 accumulators two to a register, as `wgmma` has them; other users unpack them."""

@@ -73,6 +73,19 @@ def has_effect(op: Operation) -> bool:
     return not is_pure(op)
 
 
+def reads_strongly(function: Operation) -> bool:
+    """Whether `function` reads what other programs write meanwhile: by volatile loads, by atomics whose results are
+    used, or by assembly. Without such a read no program can tell what an atomic with an unused result has acquired."""
+    for op in function.walk():
+        if isinstance(op, tile.LoadOp) and is_volatile(op):
+            return True
+        if isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp) and op.result.first_use is not None:
+            return True
+        if isinstance(op, tile.InlineAsmOp) and not is_pure(op):
+            return True
+    return False
+
+
 def _ops(region: Region) -> list[Operation]:
     return [op for block in region.blocks for op in block.ops]
 

@@ -54,28 +54,40 @@ def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Gene
     """The qualifiers for the instructions of a tile: one fence before all releases, one after all
     acquires, and each is relaxed (PTX ISA, memory consistency model: release and acquire patterns).
 
-    A fence costs as much as hundreds of instructions, and every `atom.acq_rel` holds two. Nothing is acquired
-    where no result is used: no program can tell what its operation has read.
+    A fence costs as much as hundreds of instructions, and every `atom.acq_rel` holds two.
     """
     sem, scope = op.sem.data, _scope(gen, op)
-    used = bool(op.result.uses)
-    if not tile.is_tile(op.result):  # one instruction, which one thread does
-        yield f"{sem}.{scope}"
-        return
+    is_tile = tile.is_tile(op.result)
     fence = f"fence.acq_rel.{scope};"
-    if sem in ("release", "acq_rel"):
+    if is_tile and sem in ("release", "acq_rel"):
         gen.emit_asm(fence)
-    yield f"relaxed.{scope}"
-    if sem in ("acquire", "acq_rel") and used:
+    yield (
+        f"relaxed.{scope}" if is_tile else f"{sem}.{scope}"
+    )  # a scalar is one instruction of one thread
+    if not _acquires(gen, op):
+        return
+    if is_tile:
         gen.emit_asm(fence)
+    if (
+        not op.result.uses
+    ):  # no exchange of a result makes the threads that did not do the operation wait for it
+        gen.barrier()
+
+
+def _acquires(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> bool:
+    """Whether later reads must see what was released to the location. Without a result a program cannot tell what it
+    has read, but of two that write, do this and then read what the other wrote, one sees the other's write."""
+    used = bool(op.result.uses)
+    return op.sem.data in ("acquire", "acq_rel") and (used or gen.reads_strongly)
 
 
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     element = tile.element_of(op.value)
     with _fenced(gen, op) as order:
         form, kind = _form(gen, op.kind.data, element), op.kind.data
-        if not op.result.uses and form is not None and kind != "xchg":
-            _reduce(gen, op, order, form)
+        is_reduction = not op.result.uses and form is not None and kind != "xchg"
+        if is_reduction and (tile.is_tile(op.result) or not _acquires(gen, op)):
+            _reduce(gen, op, order, form)  # `red` does not acquire
             return
 
         def act(pointer: Value, value: Value) -> Value:
@@ -323,15 +335,15 @@ def _by_cas(
 ) -> Value:
     """Any read-modify-write as a loop of compare and swap.
 
-    A maximum (or the like) that memory has reached is not swapped in if no result is used: whoever reads the same
-    value afterwards cannot distinguish the writes, so nothing is released. Programs that share one maximum then
+    A maximum (or the like) that memory has reached is not swapped in if no result is used and nothing is acquired: whoever
+    reads the same value afterwards cannot distinguish the writes, so nothing is released. Programs that share one maximum then
     mostly end after a load, where each swap waits for a fence and fails as often as another program writes.
     """
     b, kind, element = gen.builder, op.kind.data, tile.element_of(op.value)
     bits = ir.IntType(8 * tile.element_bytes(element))
     address = b.ptrtoint(pointer, I64)
     start = _peek(gen, address, bits)
-    omits_writes = kind in _IDEMPOTENT and not op.result.uses
+    omits_writes = kind in _IDEMPOTENT and not op.result.uses and not _acquires(gen, op)
 
     def attempt(seen: Value) -> tuple[Value, Value]:
         old = register(gen, seen, element)
