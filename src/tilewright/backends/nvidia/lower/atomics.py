@@ -85,8 +85,8 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
     element = tile.element_of(op.value)
     with _fenced(gen, op) as order:
         form, kind = _form(gen, op.kind.data, element), op.kind.data
-        is_reduction = not op.result.uses and form is not None and kind != "xchg"
-        if is_reduction and (tile.is_tile(op.result) or not _acquires(gen, op)):
+        reduces = not op.result.uses and kind != "xchg"
+        if form is not None and reduces and (tile.is_tile(op.result) or not _acquires(gen, op)):
             _reduce(gen, op, order, form)  # `red` does not acquire
             return
 
