@@ -143,7 +143,7 @@ def result_like(step: Any, value: Any, x: Any) -> Any:
         )
     if kind.is_bool():
         value = value.to(tl.int32)
-    return tl.broadcast_to(value, x.shape)
+    return tl.broadcast(value, x)[0]
 
 
 def _definition(function: Any) -> Any:
