@@ -1,20 +1,16 @@
 """`accumulate-dot`: fold an addition into the accumulator operand of a dot.
 
-    Before:
-        func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
-          %z = arith.constant 0.0 : f32
-          %zeros = tile.splat %z : f32 to tensor<16x16xf32>
-          %d = tile.dot %a, %b, %zeros, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
-          %r = arith.addf %acc, %d : tensor<16x16xf32>
-          tile.store %p, %r : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
-          func.return
-        }
-    After:
-        func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
-          %d = tile.dot %a, %b, %acc, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
-          tile.store %p, %d : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
+        -   %z = arith.constant 0.0 : f32
+        -   %zeros = tile.splat %z : f32 to tensor<16x16xf32>
+        -   %d = tile.dot %a, %b, %zeros, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+        -   %r = arith.addf %acc, %d : tensor<16x16xf32>
+        -   tile.store %p, %r : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
+        +   %d = tile.dot %a, %b, %acc, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   tile.store %p, %d : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
+            func.return
+          }
 
 Back ends keep the accumulator in registers across the loop and never write the dot anywhere.
 

@@ -3,40 +3,32 @@
 `C = load; C = dot(a, b, C); store` at one address in every iteration (arXiv 2108.13191, listing 1 and
 section 3.4) becomes a value that the loop carries, one load before it and one store after it.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %n: i64, %x: tensor<64xf32>) {
-          %zero = arith.constant 0 : i64
-          %one = arith.constant 1 : i64
-          scf.for %i = %zero to %n step %one : i64 {
-            %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-            %d = arith.addf %c, %x : tensor<64xf32>
-            tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %n: i64, %x: tensor<64xf32>) {
+            %zero = arith.constant 0 : i64
+            %one = arith.constant 1 : i64
+        -   scf.for %i = %zero to %n step %one : i64 {
+        -     %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+        +   %0 = tile.cmpi "slt", %zero, %n : i64, i64 to i1
+        +   %1 = scf.if %0 -> (tensor<64xf32>) {
+        +     %2 = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+        +     scf.yield %2 : tensor<64xf32>
+        +   } else {
+        +     %3 = arith.constant 0.000000e+00 : f32
+        +     %4 = tile.splat %3 : f32 to tensor<64xf32>
+        +     scf.yield %4 : tensor<64xf32>
+        +   }
+        +   %5 = scf.for %i = %zero to %n step %one iter_args(%c = %1) -> (tensor<64xf32>) : i64 {
+              %d = arith.addf %c, %x : tensor<64xf32>
+        -     tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+        +     scf.yield %d : tensor<64xf32>
+        +   }
+        +   scf.if %0 {
+        +     tile.store_view %5, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+        +   } else {
+            }
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %n: i64, %x: tensor<64xf32>) {
-          %zero = arith.constant 0 : i64
-          %one = arith.constant 1 : i64
-          %0 = tile.cmpi "slt", %zero, %n : i64, i64 to i1
-          %1 = scf.if %0 -> (tensor<64xf32>) {
-            %2 = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-            scf.yield %2 : tensor<64xf32>
-          } else {
-            %3 = arith.constant 0.000000e+00 : f32
-            %4 = tile.splat %3 : f32 to tensor<64xf32>
-            scf.yield %4 : tensor<64xf32>
-          }
-          %5 = scf.for %i = %zero to %n step %one iter_args(%c = %1) -> (tensor<64xf32>) : i64 {
-            %d = arith.addf %c, %x : tensor<64xf32>
-            scf.yield %d : tensor<64xf32>
-          }
-          scf.if %0 {
-            tile.store_view %5, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          } else {
-          }
-          func.return
-        }
 
 A loop that runs zero times touches no memory, hence the branches; they are left out where the number of
 iterations is known.

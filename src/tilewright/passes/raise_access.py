@@ -5,27 +5,23 @@ offs_k[None, :]` under `offs_m[:, None] < M`. Element-wise that is a gather. Thi
 author meant: a base, a stride a dimension, and a limit a dimension, so that back ends can emit vector
 loads, skip masks in full tiles, or copy whole TMA tiles.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
-          %offs = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
-          %ns = tile.splat %n : i32 to tensor<64xi32>
-          %m = tile.cmpi "slt", %offs, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
-          %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
-          %a = tile.addptr %ps, %offs : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
-          %x = tile.load %a mask %m : tensor<64xi1> : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
-          %qs = tile.splat %q : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
-          tile.store %qs, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
-          %one = arith.constant 1 : i64
-          %limit = arith.extsi %n : i32 to i64
-          %x = tile.load_view %p ["strided"] strides(%one) limits(%limit) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
-          %zero = arith.constant 0 : i64
-          tile.store_view %x, %q ["strided"] strides(%zero) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
+        -   %offs = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+        -   %ns = tile.splat %n : i32 to tensor<64xi32>
+        -   %m = tile.cmpi "slt", %offs, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+        -   %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+        -   %a = tile.addptr %ps, %offs : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+        -   %x = tile.load %a mask %m : tensor<64xi1> : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+        -   %qs = tile.splat %q : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+        -   tile.store %qs, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+        +   %one = arith.constant 1 : i64
+        +   %limit = arith.extsi %n : i32 to i64
+        +   %x = tile.load_view %p ["strided"] strides(%one) limits(%limit) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+        +   %zero = arith.constant 0 : i64
+        +   tile.store_view %x, %q ["strided"] strides(%zero) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Relies on: loop-carried pointer and offset tiles having been split by `carry-offsets` (otherwise those
 accesses stay as they are); the promise that signed arithmetic that forms an address does not wrap

@@ -1,31 +1,26 @@
 """`simplify`: fold constants, apply algebraic identities and facts, and erase dead operations.
 
-    Before:
-        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %n: i32) {
-          %zero = arith.constant 0 : i32
-          %three = arith.constant 3 : i32
-          %four = arith.constant 4 : i32
-          %seven = arith.addi %three, %four : i32
-          %off = tile.splat %seven : i32 to tensor<64xi32>
-          %offs = tile.splat %zero : i32 to tensor<64xi32>
-          %sum = arith.addi %off, %offs : tensor<64xi32>
-          %same = tile.cmpi "eq", %n, %n : i32, i32 to i1
-          scf.if %same {
-            %q = tile.addptr %p, %sum : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
-            %x = tile.load %q : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
-            tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+    Change:
+          func.func @k(%p: tensor<64x!tile.ptr<f32>>, %n: i32) {
+        -   %zero = arith.constant 0 : i32
+        -   %three = arith.constant 3 : i32
+        -   %four = arith.constant 4 : i32
+        -   %seven = arith.addi %three, %four : i32
+        +   %seven = arith.constant 7 : i32
+            %off = tile.splat %seven : i32 to tensor<64xi32>
+        -   %offs = tile.splat %zero : i32 to tensor<64xi32>
+        -   %sum = arith.addi %off, %offs : tensor<64xi32>
+        -   %same = tile.cmpi "eq", %n, %n : i32, i32 to i1
+        -   scf.if %same {
+        -     %q = tile.addptr %p, %sum : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+        -     %x = tile.load %q : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+        -     tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+        -   }
+        +   %q = tile.addptr %p, %off : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+        +   %x = tile.load %q : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+        +   tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+            func.return
           }
-          func.return
-        }
-    After:
-        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %n: i32) {
-          %seven = arith.constant 7 : i32
-          %off = tile.splat %seven : i32 to tensor<64xi32>
-          %q = tile.addptr %p, %off : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
-          %x = tile.load %q : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
-          tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
-          func.return
-        }
 
 Relies on: nothing. Can run anywhere, and runs again wherever a pass leaves things to tidy up.
 

@@ -5,20 +5,16 @@ accesses with neighbouring addresses in neighbouring lanes, dots in the fragment
 cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert_layout` moves it; tiles
 that cost nothing (aranges, masks, constants) are made again instead.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-          %y = arith.addf %x, %x : tensor<64xf32>
-          tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
-          %y = arith.addf %x, %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
-          tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
+        -   %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+        -   %y = arith.addf %x, %x : tensor<64xf32>
+        -   tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+        +   %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+        +   %y = arith.addf %x, %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+        +   tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">, !tile.ptr<f32>
+            func.return
+          }
 
 Relies on `raise-access` (structured accesses say along which dimension they are contiguous) and
 `select-mma`. Guarantees: every tile type carries a layout, and an operation's operands and results

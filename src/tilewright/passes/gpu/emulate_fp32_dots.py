@@ -4,35 +4,31 @@
 of three of 8 bits; the products of the larger parts are summed, small ones first. What is not finite meets
 its like among the large parts; the small ones, where infinity minus infinity is no number, count as 0 then.
 
-    Before:
-        func.func @k(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
-          %d = tile.dot %a, %b, %c, "tf32x3" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          func.return
-        }
-    After:
-        func.func @k(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
-          %0 = tile.bitcast %a : tensor<16x16xf32> to tensor<16x16xi32>
-          %1 = arith.constant -8192 : i32
-          %2 = tile.splat %1 : i32 to tensor<16x16xi32>
-          %3 = arith.andi %0, %2 : tensor<16x16xi32>
-          %4 = tile.bitcast %3 : tensor<16x16xi32> to tensor<16x16xf32>
-          %5 = arith.subf %a, %4 : tensor<16x16xf32>
-          %6 = tile.bitcast %b : tensor<16x16xf32> to tensor<16x16xi32>
-          %7 = arith.constant -8192 : i32
-          %8 = tile.splat %7 : i32 to tensor<16x16xi32>
-          %9 = arith.andi %6, %8 : tensor<16x16xi32>
-          %10 = tile.bitcast %9 : tensor<16x16xi32> to tensor<16x16xf32>
-          %11 = arith.subf %b, %10 : tensor<16x16xf32>
-          %12 = arith.constant 0.000000e+00 : f32
-          %13 = tile.splat %12 : f32 to tensor<16x16xf32>
-          %14 = tile.dot %5, %10, %13, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          %15 = tile.dot %4, %11, %14, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          %16 = tile.cmpf "ord", %15, %15 : tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xi1>
-          %17 = tile.select %16, %15, %13 : tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          %18 = tile.dot %4, %10, %17, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          %d = arith.addf %c, %18 : tensor<16x16xf32>
-          func.return
-        }
+    Change:
+          func.func @k(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
+        -   %d = tile.dot %a, %b, %c, "tf32x3" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %0 = tile.bitcast %a : tensor<16x16xf32> to tensor<16x16xi32>
+        +   %1 = arith.constant -8192 : i32
+        +   %2 = tile.splat %1 : i32 to tensor<16x16xi32>
+        +   %3 = arith.andi %0, %2 : tensor<16x16xi32>
+        +   %4 = tile.bitcast %3 : tensor<16x16xi32> to tensor<16x16xf32>
+        +   %5 = arith.subf %a, %4 : tensor<16x16xf32>
+        +   %6 = tile.bitcast %b : tensor<16x16xf32> to tensor<16x16xi32>
+        +   %7 = arith.constant -8192 : i32
+        +   %8 = tile.splat %7 : i32 to tensor<16x16xi32>
+        +   %9 = arith.andi %6, %8 : tensor<16x16xi32>
+        +   %10 = tile.bitcast %9 : tensor<16x16xi32> to tensor<16x16xf32>
+        +   %11 = arith.subf %b, %10 : tensor<16x16xf32>
+        +   %12 = arith.constant 0.000000e+00 : f32
+        +   %13 = tile.splat %12 : f32 to tensor<16x16xf32>
+        +   %14 = tile.dot %5, %10, %13, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %15 = tile.dot %4, %11, %14, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %16 = tile.cmpf "ord", %15, %15 : tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xi1>
+        +   %17 = tile.select %16, %15, %13 : tensor<16x16xi1>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %18 = tile.dot %4, %10, %17, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %d = arith.addf %c, %18 : tensor<16x16xf32>
+            func.return
+          }
 
 Relies on nothing. Guarantees: no dot that tensor cores could multiply is left with such a precision; those
 that are too small for them stay, and are multiplied in single precision. Switched off, all of them are.

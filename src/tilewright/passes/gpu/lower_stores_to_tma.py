@@ -10,32 +10,28 @@ all subtiles fit into the memory of the operands. In a loop over tiles, whose ne
 staged whole if it fits next to enough stages of the pipeline, else as subtiles that alternate: one is written when the
 store that reads its slot has been waited for.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
-          %c = arith.constant 1 : i64
-          %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
-          tile.store_view %y, %p ["strided", "strided"] strides(%n, %c) {limited = array<i64>} : tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">, !tile.ptr<f16>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
-          %0 = arith.constant 2147483648 : i64
-          %1 = arith.constant 2147483648 : i64
-          %2 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
-          %3 = arith.constant 0 : i64
-          %4 = arith.constant 0 : i64
-          gpu.barrier
-          %5 = arith.constant 0 : i32
-          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
-          gpu.barrier
-          %6 = gpu.elect : i1
-          scf.if %6 {
-            gpu.tma_store %2[%5] to %p[%3, %4] of[%0, %1] strides(%n) {range_checked = array<i64>} : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>, !tile.ptr<f16>
-          } else {
+    Change:
+          func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+        -   %c = arith.constant 1 : i64
+        -   %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+        -   tile.store_view %y, %p ["strided", "strided"] strides(%n, %c) {limited = array<i64>} : tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">, !tile.ptr<f16>
+        +   %0 = arith.constant 2147483648 : i64
+        +   %1 = arith.constant 2147483648 : i64
+        +   %2 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
+        +   %3 = arith.constant 0 : i64
+        +   %4 = arith.constant 0 : i64
+        +   gpu.barrier
+        +   %5 = arith.constant 0 : i32
+        +   gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
+        +   gpu.barrier
+        +   %6 = gpu.elect : i1
+        +   scf.if %6 {
+        +     gpu.tma_store %2[%5] to %p[%3, %4] of[%0, %1] strides(%n) {range_checked = array<i64>} : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>, !tile.ptr<f16>
+        +   } else {
+        +   }
+        +   gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
+            func.return
           }
-          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
-          func.return
-        }
 
 Requires `assign-layouts`, and `pipeline-loads` to have chosen its buffers. Ensures: arrays stored by TMA are not accessed otherwise
 by the kernel (the async proxy does not observe the order of its other accesses), and shared memory is not written again or freed

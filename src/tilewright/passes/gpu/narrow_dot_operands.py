@@ -4,20 +4,16 @@ Products of 16-bit floats are exact in fp32, and tensor cores add them up in fp3
 `tl.dot(a.to(tl.float32), b.to(tl.float32))` is that of `tl.dot(a, b)`, at twice the rate of tf32 and from half the registers
 and shared memory. A dot in `ieee` precision, which does not run on tensor cores, stays.
 
-    Before:
-        func.func @k(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> {
-          %0 = arith.extf %a : tensor<16x16xbf16> to tensor<16x16xf32>
-          %1 = arith.extf %b : tensor<16x16xbf16> to tensor<16x16xf32>
-          %2 = tile.trans %1, [1, 0] : tensor<16x16xf32> to tensor<16x16xf32>
-          %d = tile.dot %0, %2, %c, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
-          func.return %d : tensor<16x16xf32>
-        }
-    After:
-        func.func @k(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> {
-          %0 = tile.trans %b, [1, 0] : tensor<16x16xbf16> to tensor<16x16xbf16>
-          %d = tile.dot %a, %0, %c, "tf32" : tensor<16x16xbf16>, tensor<16x16xbf16>, tensor<16x16xf32> to tensor<16x16xf32>
-          func.return %d : tensor<16x16xf32>
-        }
+    Change:
+          func.func @k(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> {
+        -   %0 = arith.extf %a : tensor<16x16xbf16> to tensor<16x16xf32>
+        -   %1 = arith.extf %b : tensor<16x16xbf16> to tensor<16x16xf32>
+        -   %2 = tile.trans %1, [1, 0] : tensor<16x16xf32> to tensor<16x16xf32>
+        -   %d = tile.dot %0, %2, %c, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %0 = tile.trans %b, [1, 0] : tensor<16x16xbf16> to tensor<16x16xbf16>
+        +   %d = tile.dot %a, %0, %c, "tf32" : tensor<16x16xbf16>, tensor<16x16xbf16>, tensor<16x16xf32> to tensor<16x16xf32>
+            func.return %d : tensor<16x16xf32>
+          }
 
 Requires: nothing. Operands of two different 16-bit types stay, as does an inner extent below 16, which 16-bit instructions
 do not take.

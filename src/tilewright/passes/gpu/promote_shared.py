@@ -17,25 +17,21 @@ a `gpu.local_load` in the instruction's layout, instead of a layout conversion t
 computed elementwise from loads are copied and read as above. Other operands are unchanged, and so are those that
 exceed the target's shared memory.
 
-    Before:
-        func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
-          %d = tile.dot %a, %b, %c, "ieee" {gpu.mma = "wgmma.k16.f16"} : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
-          func.return
-        }
-    After:
-        func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
-          %0 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>
-          %1 = gpu.local_alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>
-          %2 = arith.constant 0 : i32
-          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>
-          %3 = arith.constant 0 : i32
-          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>
-          gpu.barrier
-          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
-          %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
-          gpu.barrier
-          func.return
-        }
+    Change:
+          func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
+        -   %d = tile.dot %a, %b, %c, "ieee" {gpu.mma = "wgmma.k16.f16"} : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+        +   %0 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>
+        +   %1 = gpu.local_alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>
+        +   %2 = arith.constant 0 : i32
+        +   gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>
+        +   %3 = arith.constant 0 : i32
+        +   gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>
+        +   gpu.barrier
+        +   %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", 1>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", 1>, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+        +   %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+        +   gpu.barrier
+            func.return
+          }
 
 Requires `assign-layouts`. Ensures: no `wgmma` dot remains a `tile.dot`; buffers are read only between barriers.
 `swizzle-shared` then chooses their layouts, and `pipeline-loads` issues copies ahead.

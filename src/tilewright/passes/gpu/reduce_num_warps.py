@@ -8,18 +8,13 @@ warps, which keep an SM's schedulers busy without help, need twice that. Where a
 average (gathers, strides), every thread has as many as those take. In a recurrence or a search of independent elements
 every thread has one: iterations run one after another, and each takes as long as a thread's share of it.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-          tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 2 : i32} {
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
-          tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
-          func.return
-        }
+    Change:
+        - func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+        + func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 2 : i32} {
+            %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+            tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+            func.return
+          }
 
 Only inline PTX sees how many threads a program has: programs with some that is not pure keep their warps
 (it may name a barrier for `tl.extra.cuda.num_threads()`). So do programs with dots (tensor cores prescribe who

@@ -9,16 +9,12 @@ Single precision without tensor cores reads its operands from shared memory too 
 tile is large. Where the target has `wgmma`, warpgroups multiply what is at least 64 rows: 16-bit floats into fp32 (fp16 also
 into fp16), 8-bit floats of both kinds, tf32, 8-bit integers.
 
-    Before:
-        func.func @k(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) {
-          %d = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
-          func.return
-        }
-    After:
-        func.func @k(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) {
-          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "m16n8k16.f16"} : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
-          func.return
-        }
+    Change:
+          func.func @k(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) {
+        -   %d = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+        +   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "m16n8k16.f16"} : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+            func.return
+          }
 
 Switched off, every dot is `"fma"`. With `promote-shared` off, `wgmma` (whose operands are in shared
 memory) is not chosen, and `mma.sync` takes over.

@@ -8,18 +8,14 @@ the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 
 - `pad`: each line is followed by 16 bytes of nothing (arXiv 2108.13191, section 3.3). Buffers that `wgmma`
   reads cannot be padded and stay as they are.
 
-    Before:
-        func.func @k() {
-          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0", 1>
-          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", 1>
-          func.return
-        }
-    After:
-        func.func @k() {
-          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", 1>
-          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 swizzle64", 1>
-          func.return
-        }
+    Change:
+          func.func @k() {
+        -   %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0", 1>
+        -   %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", 1>
+        +   %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", 1>
+        +   %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 swizzle64", 1>
+            func.return
+          }
 
 Relies on `promote-shared`. Switched off (or `none`), lines follow each other as they are, and what
 `wgmma` reads is in panels of 16 bytes, which its descriptors call no swizzle. Guarantees: only the

@@ -1,13 +1,10 @@
 """`unroll`: mark loops for unrolling by LLVM, so that loads of several iterations are in flight.
 
-    Before:
-        func.func @k() {
-          func.return
-        }
-    After:
-        func.func @k() attributes {gpu.unroll} {
-          func.return
-        }
+    Change:
+        - func.func @k() {
+        + func.func @k() attributes {gpu.unroll} {
+            func.return
+          }
 
 What threads do together (barriers, MMAs on tensor cores) keeps a loop as it is; the instructions of one
 tile MMA are always written out (arXiv 2108.13191, section 3.4, unrolls them). Relies on nothing.

@@ -6,18 +6,13 @@ operation as `gpu.vector_width`. A limit or a mask may cut a vector: code genera
 elements are active, and its elements one by one otherwise. Of stores to addresses that were loaded from memory
 (`gpu.check_alignment`) it tests the alignment, too.
 
-    Before:
-        func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
-          %one = arith.constant 1 : i64
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
-          func.return
-        }
-    After:
-        func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
-          %one = arith.constant 1 : i64
-          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>, gpu.vector_width = 4 : i32} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
-          func.return
-        }
+    Change:
+          func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
+            %one = arith.constant 1 : i64
+        -   %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+        +   %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>, gpu.vector_width = 4 : i32} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+            func.return
+          }
 
 Relies on `assign-layouts`; what is proven comes from `raise-access`. Switched off, elements move one by
 one, and asynchronous copies, which have no narrower form, by 4 bytes. TMA tiles of the tensor memory
