@@ -32,8 +32,6 @@ from tilewright.passes.base import Pass
 from tilewright.passes.fold_transpose import with_dimensions
 from tilewright.targets import TargetInfo
 
-View = tile.LoadViewOp | tile.StoreViewOp
-
 
 @dataclass(frozen=True)
 class FoldReshape(Pass):
@@ -52,7 +50,7 @@ class FoldReshape(Pass):
                 _fold_store(op, op.value.owner)
 
 
-def _kept(view: View, before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+def _kept(view: tile.View, before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
     """The dimensions of a view that are left when its tile has the shape `after`."""
     ones = {d for d, extent in enumerate(before) if extent == 1}
     kept = [d for d in range(len(before)) if d not in ones]

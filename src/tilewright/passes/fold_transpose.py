@@ -63,7 +63,7 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
 
 
 def with_dimensions(
-    view: tile.LoadViewOp | tile.StoreViewOp, dims: Sequence[int]
+    view: tile.View, dims: Sequence[int]
 ) -> tuple[list[Sequence[SSAValue]], dict[str, Attribute]]:
     """Operands before the mask, and properties, of an access whose dimensions are those `dims` of a view."""
     kinds, limits = tile.view_kinds(view), tile.view_limits(view)

@@ -130,10 +130,9 @@ class PromoteAccumulator(FunctionPass):
                 continue
             if isinstance(op, scf.ForOp | scf.IfOp | tile.AssumeOp):
                 continue
-            if not isinstance(op, tile.LoadOp | tile.LoadViewOp | tile.StoreOp | tile.StoreViewOp):
+            if not isinstance(op, tile.Load | tile.Store):
                 return False
-            views = isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
-            pointer = op.base if views else op.pointer
+            pointer = tile.pointer_of(op)
             other = base_argument(pointer)
             if no_alias(pointer, store.base):
                 continue

@@ -160,7 +160,7 @@ class _Raiser:
     def _raise(self, op: _Access) -> bool:
         if not shape_of(op.pointer):
             return False
-        if isinstance(op, tile.LoadOp) and is_volatile(op):
+        if is_volatile(op):
             report_missed(op, STRIDED, Missed(Reason.VOLATILE))
             return False
         form = self.affine.form(op.pointer, self.affine.addresses)

@@ -226,15 +226,20 @@ class StoreViewOp(SegmentedOp):
         _verify_tile_view(self, self.value)
 
 
-View = TypeVar("View", bound=LoadOp | LoadViewOp | StoreViewOp)
+Load = LoadOp | LoadViewOp
+Store = StoreOp | StoreViewOp
+Atomic = AtomicRMWOp | AtomicCASOp
+View = LoadViewOp | StoreViewOp
+"""Structured accesses."""
+_Access = TypeVar("_Access", bound=Load | StoreViewOp)
 
 
 def make_view(
-    kind: type[View],
+    kind: type[_Access],
     places: Sequence[Sequence[SSAValue]],
     properties: Mapping[str, Attribute | None],
     result_types: Sequence[Attribute] = (),
-) -> View:
+) -> _Access:
     """A structured access from its groups of operands, in order (a third of the time of its class)."""
     segments = DenseArrayBase.from_list(i32, [len(group) for group in places])
     given = {name: value for name, value in properties.items() if value is not None}
@@ -265,9 +270,7 @@ def view_limits(op: Any) -> dict[int, SSAValue]:
     return dict(zip(ints(op.limited), op.limits, strict=True))
 
 
-def with_limits(
-    view: LoadViewOp | StoreViewOp, limits: Mapping[int, SSAValue]
-) -> LoadViewOp | StoreViewOp:
+def with_limits(view: View, limits: Mapping[int, SSAValue]) -> View:
     """A structured access like `view`, in no block yet, with these lane limits by dimension."""
     last = view.other if isinstance(view, LoadViewOp) else view.value
     places = [

@@ -13,8 +13,6 @@ from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
 
-View = tile.LoadViewOp | tile.StoreViewOp
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 _SAME_BASE = (
     tile.AddPtrOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.HintOp, tile.BitcastOp,
 )  # fmt: skip
@@ -97,7 +95,7 @@ def same_addresses(
     Ignores limits and masks, which select lanes. Both accesses are in one execution of the enclosing code, in which
     the pairs of `equal` (of a value of the first and one of the second) are taken for equal.
     """
-    if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
+    if not (isinstance(first, tile.View) and isinstance(second, tile.View)):
         return False
     if first.kinds != second.kinds or _extents(first) != _extents(second):
         return False
@@ -120,7 +118,7 @@ def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> boo
     Proved for constant strides each of which exceeds the extent of all smaller ones, and for noalias arguments. Ignores
     limits and masks. `trust_strides`: assume that strides known only at run time do not overlap (docs/gpu.md).
     """
-    if not isinstance(access, _VIEWS):
+    if not isinstance(access, tile.View):
         return None
     root = base_argument(access.base)
     if root is not None and is_noalias(root):
@@ -150,7 +148,7 @@ def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> boo
     return True if known else None
 
 
-def _extents(access: View) -> tuple[int, ...]:
+def _extents(access: tile.View) -> tuple[int, ...]:
     return tile.shape_of(tile.accessed(access))
 
 

@@ -25,12 +25,10 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
-VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
-
 
 def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
     """Stride, extent and limit per dimension; empty for a scalar access."""
-    if not isinstance(op, VIEWS):
+    if not isinstance(op, tile.View):
         return []
     limits = tile.view_limits(op)
     extents = enumerate(tile.shape_of(tile.accessed(op)))
@@ -39,7 +37,7 @@ def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
 
 def is_strided(op: Operation) -> bool:
     """Whether an access is scalar, or a tile access with strided dimensions only."""
-    if isinstance(op, VIEWS):
+    if isinstance(op, tile.View):
         return all(kind == "strided" for kind in tile.view_kinds(op))
     return isinstance(op, tile.LoadOp | tile.StoreOp) and not tile.is_tile(op.pointer)
 

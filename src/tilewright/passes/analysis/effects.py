@@ -51,9 +51,10 @@ def is_pure_elementwise(op: Operation) -> bool:
     return _is_lane_wise_kind(type(op))
 
 
-def is_volatile(op: tile.LoadOp) -> bool:
-    """Whether the author asked that this load be done as written."""
-    return op.volatile is not None and bool(op.volatile.value.data)
+def is_volatile(op: Operation) -> bool:
+    """Whether an operation is a load that the author asked to be done as written."""
+    given = op.volatile if isinstance(op, tile.LoadOp) else None
+    return given is not None and bool(given.value.data)
 
 
 def has_effect(op: Operation) -> bool:

@@ -257,7 +257,7 @@ def why_opaque(value: SSAValue) -> Missed:
     op = value.owner
     if isinstance(op, Block):
         return Missed(Reason.CARRIED_POINTER, (value,))
-    if isinstance(op, tile.LoadOp | tile.LoadViewOp):
+    if isinstance(op, tile.Load):
         return Missed(Reason.LOADED_INDEX, (value,))
     return Missed(Reason.NOT_AFFINE, (value, op.name))
 

@@ -32,7 +32,7 @@ def are_unobserved(value: SSAValue, mask: SSAValue) -> bool:
     return _all_uses(value, lambda op, used: _leaves_out(op, used, mask))
 
 
-def inactive_lanes_unobserved(load: tile.LoadOp | tile.LoadViewOp) -> bool:
+def inactive_lanes_unobserved(load: tile.Load) -> bool:
     """Whether only stores that are inactive there as well see the lanes in which `load` is inactive."""
     return tile.is_tile(load.result) and _all_uses(
         load.result, lambda op, used: _stores_inside(op, used, load)
@@ -88,9 +88,9 @@ def _leaves_out(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
     return False
 
 
-def _stores_inside(op: Operation, value: SSAValue, load: tile.LoadOp | tile.LoadViewOp) -> bool:
+def _stores_inside(op: Operation, value: SSAValue, load: tile.Load) -> bool:
     """Whether an operation stores `value`, or under it, in active lanes of `load` only."""
-    if not isinstance(op, tile.StoreOp | tile.StoreViewOp):
+    if not isinstance(op, tile.Store):
         return False
     if isinstance(op, tile.StoreViewOp) and isinstance(load, tile.LoadViewOp):
         limits, wanted = tile.view_limits(op), tile.view_limits(load)

@@ -35,7 +35,6 @@ from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.cpu.analysis.classify import LOADS
 from tilewright.passes.cpu.dot_plan import (
     GROUP,
     BufferLayout,
@@ -158,7 +157,7 @@ def _joined(digits: Digits) -> Digits:
 
 def _quiet(load: Operation, dot: Operation) -> bool:
     """Whether only loads and arithmetic stand between the load and the dot."""
-    harmless = (*LOADS, cpu.DotOp, cpu.PrepackedOp)
+    harmless = (tile.Load, cpu.DotOp, cpu.PrepackedOp)
     return load.parent is dot.parent and not any(
         op.regions or not (is_pure(op) or isinstance(op, harmless))
         for op in operations_between(load, dot)

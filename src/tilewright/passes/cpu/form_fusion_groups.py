@@ -41,7 +41,6 @@ from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
     CONTROL,
-    LOADS,
     REMAPS,
     WRITES,
     group_space,
@@ -169,7 +168,7 @@ class _Partition:
             self.epoch += isinstance(op, WRITES)
             return
         if isinstance(op, (*WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)) or (
-            isinstance(op, LOADS) and any(map(writes_memory, self.open.members))
+            isinstance(op, tile.Load) and any(map(writes_memory, self.open.members))
         ):
             self._close()
             self.epoch += isinstance(op, WRITES)
@@ -190,7 +189,7 @@ class _Partition:
             group.axis = op.axis.value.data
             group.tainted.update(op.results)
             group.sequential |= isinstance(op, tile.ScanOp)
-        if isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp):
+        if isinstance(op, tile.Atomic):
             group.tainted.update(op.results)
 
     def _fits(self, group: _Group, op: Operation, space: tuple[int, ...]) -> bool:
@@ -289,7 +288,7 @@ class _Outliner:
             return 0
         if op.regions or any(v in home.tainted for v in op.results):
             return budget + 1
-        if isinstance(op, LOADS) and (home.epoch != group.epoch or _may_race(op, group)):
+        if isinstance(op, tile.Load) and (home.epoch != group.epoch or _may_race(op, group)):
             return budget + 1
         cost = recompute_cost(op)
         for operand in op.operands:

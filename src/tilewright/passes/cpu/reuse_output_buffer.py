@@ -42,7 +42,7 @@ from tilewright.passes.analysis.edit import (
     start_of,
 )
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_elementwise
+from tilewright.passes.cpu.analysis.classify import CONTROL, WRITES, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import (
     UNKNOWN,
     accesses_within,
@@ -99,13 +99,13 @@ def _only_store(group: cpu.FusionGroupOp) -> tile.StoreViewOp | None:
 
 
 def _loads(group: cpu.FusionGroupOp) -> bool:
-    return any(isinstance(op, LOADS) for op in group.body.block.walk())
+    return any(isinstance(op, tile.Load) for op in group.body.block.walk())
 
 
 def _quiet_between(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> bool:
     """Whether only scalar arithmetic stands between two groups of one block."""
     return second.parent is first.parent and not any(
-        op.regions or isinstance(op, (*LOADS, *WRITES, *CONTROL, cpu.DotOp))
+        op.regions or isinstance(op, (tile.Load, *WRITES, *CONTROL, cpu.DotOp))
         for op in operations_between(first, second)
     )
 
@@ -140,7 +140,7 @@ def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
     needed = backward_slice(
         block_of(before),
         [v for v in store.operands if v is not store.value],
-        lambda op: op is not before and not op.regions and not isinstance(op, LOADS),
+        lambda op: op is not before and not op.regions and not isinstance(op, tile.Load),
         stop=lambda op: op.is_before_in_block(before),
     )
     if needed is None:

@@ -325,7 +325,7 @@ def _bounds(
     limits: dict[tuple[SSAValue, int], int] = {}
     wraps: dict[tuple[SSAValue, SSAValue], int] = {}
     for access in op.body.block.ops:
-        if not isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
+        if not isinstance(access, tile.View):
             continue
         accessed = tile.accessed(access)
         extents = tile.shape_of(accessed)

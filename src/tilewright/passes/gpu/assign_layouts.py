@@ -70,7 +70,7 @@ def _is_accumulator(value: SSAValue, user: Operation) -> bool:
 
 def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
     """Whether a dot reads what is loaded: `promote-shared` copies that as it lies in memory."""
-    return isinstance(user, tile.DotOp) and isinstance(value.owner, tile.LoadOp | tile.LoadViewOp)
+    return isinstance(user, tile.DotOp) and isinstance(value.owner, tile.Load)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _Assigner:
             elif tile.is_tile(value):
                 self._operand(op, i, layout)
 
-    def _store(self, op: tile.StoreViewOp | tile.StoreOp) -> None:
+    def _store(self, op: tile.Store) -> None:
         if not tile.is_tile(op.value):
             return
         best = self.anchors.access(op)
@@ -385,7 +385,7 @@ def _line(layout: Layout, dim: int) -> Layout:
     return layout
 
 
-def _as_good(op: tile.StoreViewOp | tile.StoreOp, anchor: Layout, best: Layout) -> bool:
+def _as_good(op: tile.Store, anchor: Layout, best: Layout) -> bool:
     """Whether a store from `anchor` makes about as few transactions as one from `best`."""
     few = anchor.rank == 1 and anchor.registers_per_thread <= _FEW_LOADS
     if (

@@ -51,8 +51,6 @@ from tilewright.passes.gpu.analysis.registers import registers_of
 from tilewright.passes.gpu.analysis.sectors import SECTOR_BYTES, has_sector_per_element
 from tilewright.targets import TargetInfo
 
-_LOADS = (tile.LoadViewOp, tile.LoadOp)
-_STORES = (tile.StoreViewOp, tile.StoreOp)
 _LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)
 _FEW_THREADS = 128
 _TOO_MANY_INSTRUCTIONS = 2048
@@ -145,7 +143,7 @@ def is_simple(loop: scf.ForOp) -> bool:
     return all(
         isinstance(
             op,
-            (*_LOADS, *_STORES, *_LOCAL, scf.IfOp, scf.YieldOp, tile.YieldOp, tile.AssumeOp),
+            (tile.Load, tile.Store, *_LOCAL, scf.IfOp, scf.YieldOp, tile.YieldOp, tile.AssumeOp),
         )
         or (is_pure(op) and not isinstance(op, tile.DotOp))
         for op in loop.body.walk()
@@ -170,7 +168,7 @@ class _Early:
 
     def __init__(self, loop: scf.ForOp) -> None:
         self.loop, self.body = loop, loop.body.block
-        self.stores = [op for op in loop.body.walk() if isinstance(op, _STORES)]
+        self.stores = [op for op in loop.body.walk() if isinstance(op, tile.Store)]
         self.needed: set[Operation] = set()
         """The hoisted loads and the operations that compute their operands."""
         self.loads: list[Operation] = []
@@ -187,7 +185,7 @@ class _Early:
         return [op for op in self.body.ops if op in self.needed]
 
     def _may_move(self, op: Operation) -> bool:
-        if not isinstance(op, _LOADS) or (isinstance(op, tile.LoadOp) and is_volatile(op)):
+        if not isinstance(op, tile.Load) or is_volatile(op):
             return False
         return all(is_clear_of(op, store, self.loop) for store in self.stores)
 
@@ -277,7 +275,7 @@ class _Batcher:
         if not self.ordered:
             return
         for old, new in zip(op.walk(), copy.walk(), strict=True):
-            if isinstance(new, (*_LOADS, *_STORES)):
+            if isinstance(new, (tile.Load, tile.Store)):
                 place = iteration * len(self.places) + self.places[old]
                 tile.assume(new, BatchLoads.name, in_order=[self.number, place])
 

@@ -39,7 +39,7 @@ from tilewright.targets import TargetInfo
 
 _OTHERS = (
     gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.HistogramOp,
-    tile.AtomicRMWOp, tile.AtomicCASOp,
+    tile.Atomic,
 )  # fmt: skip
 """Operations that allocate shared memory themselves."""
 

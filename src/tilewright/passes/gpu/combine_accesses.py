@@ -47,8 +47,6 @@ from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import WIDEST, contiguous_dim
 from tilewright.targets import TargetInfo
 
-_View = tile.LoadViewOp | tile.StoreViewOp
-
 
 @dataclass(frozen=True)
 class CombineAccesses(FunctionPass):
@@ -66,7 +64,7 @@ class CombineAccesses(FunctionPass):
 def _is_field(op: Operation) -> bool:
     """Whether an access may be that of a field: strides but 1, in registers that are bits of the index."""
     return (
-        isinstance(op, _View)
+        isinstance(op, tile.View)
         and is_strided(op)
         and op.mask is None
         and contiguous_dim(op) is None
@@ -80,7 +78,7 @@ def _is_field(op: Operation) -> bool:
 class _Field:
     """An access, and its offset in elements from the first one of its kind."""
 
-    op: _View
+    op: tile.View
     offset: int
 
 
@@ -100,10 +98,10 @@ class _Combiner:
                     for fields in self._vectors(record):
                         _combine_loads(fields) if fields[0].results else _combine_stores(fields)
 
-    def _records(self, group: list[_View]) -> Iterator[list[_Field]]:
+    def _records(self, group: list[tile.View]) -> Iterator[list[_Field]]:
         """The accesses of a group that differ in constant offsets alone, and are those of fields of the same records."""
         records: dict[tuple[Any, ...], list[_Field]] = {}
-        first: dict[tuple[Any, ...], _View] = {}
+        first: dict[tuple[Any, ...], tile.View] = {}
         for op in group:
             key = _kind(op)
             start = offset_of(first.setdefault(key, op).base, self.symbols)
@@ -112,7 +110,7 @@ class _Combiner:
                 records.setdefault(key, []).append(_Field(op, distance))
         yield from (fields for fields in records.values() if len(fields) > 1)
 
-    def _vectors(self, fields: list[_Field]) -> Iterator[list[_View]]:
+    def _vectors(self, fields: list[_Field]) -> Iterator[list[tile.View]]:
         """The groups of fields that are accessed together, in order of their offsets."""
         at = {field.offset: field.op for field in fields}
         position = {field.op: i for i, field in enumerate(fields)}
@@ -130,14 +128,14 @@ class _Combiner:
                         del at[each]
                 count //= 2
 
-    def _is_aligned(self, op: _View, count: int) -> bool:
+    def _is_aligned(self, op: tile.View, count: int) -> bool:
         """Whether all records' vectors of `count` fields from that of `op` on are aligned, and none overlaps others."""
         size = tile.element_bytes(tile.accessed(op))
         strides = [self.facts.divisor(stride) % count == 0 for stride in op.strides]
         return all(strides) and self.facts.divisor(op.base) % (count * size) == 0
 
 
-def _kind(op: _View) -> tuple[Any, ...]:
+def _kind(op: tile.View) -> tuple[Any, ...]:
     """What accesses of fields of the same records have in common."""
     other = getattr(op, "other", None)
     return (
@@ -146,33 +144,31 @@ def _kind(op: _View) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _groups(block: Block) -> Iterator[list[_View]]:
+def _groups(block: Block) -> Iterator[list[tile.View]]:
     """Loads, and stores, of a block between which nothing has an effect or observes one."""
-    loads, stores = list[_View](), list[_View]()
+    loads, stores = list[tile.View](), list[tile.View]()
     for op in block.ops:
         if is_pure(op) or isinstance(op, tile.AssumeOp):
             continue
-        load = isinstance(op, tile.LoadViewOp) or (
-            isinstance(op, tile.LoadOp) and not is_volatile(op)
-        )
+        load = isinstance(op, tile.Load) and not is_volatile(op)
         if not (isinstance(op, tile.StoreViewOp) and _follows(op, stores)):
             yield stores
             stores = []
         if not load:
             yield loads
             loads = []
-        if isinstance(op, _View) and _is_field(op):
+        if isinstance(op, tile.View) and _is_field(op):
             (loads if load else stores).append(op)
     yield loads
     yield stores
 
 
-def _follows(op: tile.StoreViewOp, stores: list[_View]) -> bool:
+def _follows(op: tile.StoreViewOp, stores: list[tile.View]) -> bool:
     """Whether a store is one of the fields that the stores before it are of."""
     return not stores or (_is_field(op) and _kind(op) == _kind(stores[-1]))
 
 
-def _wide_view(fields: list[_View], base: Emitter, last: list[SSAValue]) -> tuple[Any, ...]:
+def _wide_view(fields: list[tile.View], base: Emitter, last: list[SSAValue]) -> tuple[Any, ...]:
     """Operands and properties of an access of all fields, whose last dimension they are."""
     op = fields[0]
     places = [[op.base], [*op.strides, base.constant(1, i64)], [], [], [], op.limits, [], last]
@@ -180,12 +176,12 @@ def _wide_view(fields: list[_View], base: Emitter, last: list[SSAValue]) -> tupl
     return places, {**op.properties, "kinds": kinds}
 
 
-def _attributes(op: _View) -> dict[str, Attribute]:
+def _attributes(op: tile.View) -> dict[str, Attribute]:
     """What holds for an access with one more dimension as well."""
     return {k: v for k, v in op.attributes.items() if k != tile.ROW_ALIGNMENT}
 
 
-def _combine_loads(fields: list[_View]) -> None:
+def _combine_loads(fields: list[tile.View]) -> None:
     """Replace the loads of fields by one, where the first of them is."""
     load = fields[0]
     emitter, layout = Emitter(load), _layout(load)
@@ -199,7 +195,7 @@ def _combine_loads(fields: list[_View]) -> None:
         replace_op(op, [part])
 
 
-def _combine_stores(fields: list[_View]) -> None:
+def _combine_stores(fields: list[tile.View]) -> None:
     """Replace the stores of fields by one, where the last of them is."""
     order = {op: i for i, op in enumerate(fields[0].parent.ops)} if fields[0].parent else {}
     emitter, layout = Emitter(max(fields, key=lambda op: order[op])), _layout(fields[0])
@@ -253,7 +249,7 @@ def _widened(layout: Layout, count: int) -> Layout:
     return replace(wide, shape=(*layout.shape, count), registers=(*bits, *wide.registers))
 
 
-def _layout(op: _View) -> Layout:
+def _layout(op: tile.View) -> Layout:
     layout = gpu.layout_of(tile.accessed(op))
     if layout is None:
         raise ValueError("an access without a layout")

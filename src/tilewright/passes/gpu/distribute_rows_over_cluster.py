@@ -79,7 +79,7 @@ _OTHER_REGISTERS = 32
 _FEW_OTHER_REGISTERS = 24
 """The same where more CTAs then share an SM, so that some load while others store."""
 _ALLOWED = (
-    tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.ReduceOp, tile.YieldOp, tile.ProgramIdOp,
+    tile.View, tile.LoadOp, tile.StoreOp, tile.ReduceOp, tile.YieldOp, tile.ProgramIdOp,
     tile.NumProgramsOp, tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp,
     tile.AssumeOp, tile.ClaimOp, arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
     func.ReturnOp,
@@ -165,7 +165,7 @@ def _loads_behind_reductions(function: FuncOp, late: Mapping[Operation, Operatio
     return any(
         position(op) > first
         for op in order
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp) and tile.is_tile(op.result)
+        if isinstance(op, tile.Load) and tile.is_tile(op.result)
     )
 
 

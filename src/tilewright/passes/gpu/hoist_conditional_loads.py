@@ -46,7 +46,6 @@ from tilewright.passes.gpu.analysis.copy_slices import clone_load
 from tilewright.passes.gpu.scheduling.shifts import registers
 from tilewright.targets import TargetInfo
 
-_Load = tile.LoadOp | tile.LoadViewOp
 _DOTS = (gpu.WgmmaOp, tile.DotOp)
 
 
@@ -89,13 +88,13 @@ def _hoist_from(branch: scf.IfOp, left: int) -> int:
     return left
 
 
-def _movable(block: Block) -> list[_Load]:
+def _movable(block: Block) -> list[tile.Load]:
     """The loads of a side that nothing with an effect comes before."""
-    found: list[_Load] = []
+    found: list[tile.Load] = []
     for op in block.ops:
         if has_effect(op):
             break
-        if isinstance(op, _Load) and not (isinstance(op, tile.LoadOp) and is_volatile(op)):
+        if isinstance(op, tile.Load) and not is_volatile(op):
             found.append(op)
     return found
 
@@ -109,7 +108,7 @@ def _condition(branch: scf.IfOp, taken: bool) -> SSAValue:
 
 
 def _move(
-    load: _Load,
+    load: tile.Load,
     block: Block,
     branch: scf.IfOp,
     active: SSAValue,

@@ -152,11 +152,11 @@ def _passes(op: Operation, buffers: set[SSAValue], free: bool) -> bool:
     """Whether copies to these buffers may be issued before `op` instead of after it."""
     if isinstance(op, gpu.BarrierOp):
         return free
-    if isinstance(op, tile.LoadOp):
+    if isinstance(op, tile.Load):
         return not is_volatile(op)
     if isinstance(op, _BUFFER_ACCESSES):
         return buffers.isdisjoint(op.operands) and buffers.isdisjoint(op.results)
-    return is_pure(op) or isinstance(op, (*_COMPUTES, tile.LoadViewOp))
+    return is_pure(op) or isinstance(op, _COMPUTES)
 
 
 def _is_free_at_barriers(block: Block, group: _Group) -> bool:

@@ -46,11 +46,9 @@ from tilewright.targets import TargetInfo
 
 ORDERED = "gpu.barriers_inserted"
 """On a function: its barriers are where they are needed (code generation adds none)."""
-_READS = (tile.LoadOp, tile.LoadViewOp, gpu.AsyncCopyOp)
-_WRITES = (tile.StoreOp, tile.StoreViewOp)
-_ATOMICS = (tile.AtomicRMWOp, tile.AtomicCASOp)
+_READS = (tile.Load, gpu.AsyncCopyOp)
 
-ACCESSES = (*_READS, *_WRITES, *_ATOMICS)
+ACCESSES = (*_READS, tile.Store, tile.Atomic)
 
 
 @dataclass(frozen=True)
@@ -127,9 +125,13 @@ def _conflict(earlier: _Access, later: _Access) -> bool:
     first, second, around = earlier.op, later.op, list(earlier.around)
     if isinstance(first, _READS) and isinstance(second, _READS):
         return False
-    if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS) and _commute(first, second):
+    if (
+        isinstance(first, tile.Atomic)
+        and isinstance(second, tile.Atomic)
+        and _commute(first, second)
+    ):
         return False
-    if _releases(second) and not isinstance(first, _ATOMICS):
+    if _releases(second) and not isinstance(first, tile.Atomic):
         return True
     roots, others = earlier.roots, later.roots
     if roots is not None and others is not None and roots.isdisjoint(others):
@@ -162,7 +164,7 @@ def _commute(first: Any, second: Any) -> bool:
 def _releases(op: Operation) -> bool:
     """Whether thread 0 tells other programs that what all threads did before is done (a lock's release)."""
     return (
-        isinstance(op, _ATOMICS)
+        isinstance(op, tile.Atomic)
         and not tile.is_tile(op.pointer)
         and op.sem.data in ("release", "acq_rel")
     )
@@ -189,7 +191,7 @@ def _same_threads(first: Operation, second: Operation) -> bool:
 def _repeats_addresses(op: Operation, loop: Operation) -> bool:
     """Whether a structured access has the same addresses in all iterations of `loop`, or the same in each of several
     arguments among which it chooses."""
-    if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+    if not isinstance(op, tile.View):
         return False
     pointer = op.base
     while defined_inside(pointer, loop) and isinstance(pointer.owner, tile.AddPtrOp):

@@ -55,14 +55,14 @@ class OrderInstructions(FunctionPass):
 def _mark_read_only(function: FuncOp) -> None:
     """Mark the loads of tiles that no program clobbers, and claim that; none where there are other effects."""
     ops = list(function.walk())
-    stores = [op for op in ops if isinstance(op, tile.StoreOp | tile.StoreViewOp)]
-    known = (tile.StoreOp, tile.StoreViewOp, tile.AssumeOp, tile.ClaimOp, gpu.PrefetchOp)
+    stores = [op for op in ops if isinstance(op, tile.Store)]
+    known = (tile.Store, tile.AssumeOp, tile.ClaimOp, gpu.PrefetchOp)
     if any(has_effect(op) and not op.regions and not isinstance(op, known) for op in ops):
         return
     number = _unused_order(ops)
     for op in ops:
         if (
-            isinstance(op, tile.LoadOp | tile.LoadViewOp)
+            isinstance(op, tile.Load)
             and tile.is_tile(op.result)
             and not is_program_variant(op)
             and all(cannot_clobber(op, store) for store in stores)

@@ -43,8 +43,6 @@ from tilewright.passes.gpu.analysis.register_pressure import instructions_per_el
 from tilewright.passes.gpu.batch_loads import is_simple
 from tilewright.targets import TargetInfo
 
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
-
 _AT_MOST = 48
 """Instructions for each test in a loop that is worth having twice."""
 
@@ -65,7 +63,7 @@ class PartitionLoops(FunctionPass):
 
 def _is_worth_it(loop: scf.ForOp) -> bool:
     """Whether the tests are more than a small part of a loop, which is to be there twice."""
-    views = [op for op in loop.body.walk() if isinstance(op, _VIEWS)]
+    views = [op for op in loop.body.walk() if isinstance(op, tile.View)]
     tests = sum(len(view.limits) for view in views)
     return instructions_per_element(loop.body.walk()) <= _AT_MOST * tests
 
@@ -85,7 +83,7 @@ def _limits(loop: scf.ForOp) -> list[_Limit]:
     """The limits that change with the counter, all in one direction; none if one cannot be foretold."""
     found = dict[tuple[SSAValue, int], _Limit]()
     for view in loop.body.walk():
-        if not isinstance(view, _VIEWS):
+        if not isinstance(view, tile.View):
             continue
         symbols = Symbolic(Facts(Promise(access_arithmetic(view).sums)))
         for dim, limit in tile.view_limits(view).items():
@@ -258,7 +256,7 @@ class _Splitter:
     def _unlimit(loop: scf.ForOp, gone: set[SSAValue]) -> None:
         """Take these limits away from the accesses of a loop."""
         for view in list(loop.body.walk()):
-            if not isinstance(view, _VIEWS):
+            if not isinstance(view, tile.View):
                 continue
             kept = {d: v for d, v in tile.view_limits(view).items() if v not in gone}
             new = tile.with_limits(view, kept)

@@ -65,7 +65,6 @@ from tilewright.passes.gpu.scheduling.ring import compare
 from tilewright.passes.gpu.scheduling.shifts import registers
 from tilewright.targets import TargetInfo
 
-_Load = tile.LoadOp | tile.LoadViewOp
 _DOTS = (gpu.WgmmaOp, tile.DotOp)
 _WAITS_FOR_OTHERS = (tile.AtomicCASOp, tile.BarrierOp)
 _STANDS_FOR = (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, gpu.WgmmaWaitOp)
@@ -106,7 +105,9 @@ class PrefetchLoads(FunctionPass):
         free = allowed - _OTHER_REGISTERS - _live_registers(loop)
         most = min(self.registers_per_thread, max(_FEW, free))
         serial = _has_dots(loop) or is_recurrence(loop)
-        loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
+        loads = [
+            op for op in loop.body.block.ops if isinstance(op, tile.Load) and _can_move(op, loop)
+        ]
         limited = allowed < max_registers_per_thread(warps) and _has_dots(loop)
         if limited and sum(registers(op.result) for op in loads) > most:
             for load in loads:
@@ -116,7 +117,7 @@ class PrefetchLoads(FunctionPass):
         if count > 1:
             loop, copies = unroll_by(loop, count)
             found = [copy[load] for copy in copies for load in loads]
-            loads = [op for op in found if isinstance(op, _Load)]
+            loads = [op for op in found if isinstance(op, tile.Load)]
         if loads:
             few = serial and sum(registers(op.result) for op in loads) <= _FEW
             distance = _distance(loop, warps) if few else 1
@@ -131,7 +132,7 @@ def _waits_for_loads(loop: scf.ForOp) -> bool:
         return False
     return not any(
         isinstance(op, _WAITS_FOR_OTHERS)
-        or (isinstance(op, tile.LoadOp) and is_volatile(op))
+        or is_volatile(op)
         or (isinstance(op, tile.AtomicRMWOp) and op.result.first_use is not None)
         for op in loop.body.walk()
     )
@@ -141,10 +142,10 @@ def _has_dots(loop: scf.ForOp) -> bool:
     return any(isinstance(op, _DOTS) for op in loop.body.block.ops)
 
 
-def _indices(loop: scf.ForOp, loads: list[_Load]) -> list[_Load]:
+def _indices(loop: scf.ForOp, loads: list[tile.Load]) -> list[tile.Load]:
     """The loads that addresses of large loads depend on, which wait for them (page tables, gathers). `batch-loads` issues
     those of several iterations together where their values take few registers."""
-    others = [op for op in loop.body.walk() if isinstance(op, _Load) and op not in loads]
+    others = [op for op in loop.body.walk() if isinstance(op, tile.Load) and op not in loads]
     values = [op for op in (*loads, *others) if registers(op.result) > _FEW]
     if sum(registers(op.result) for op in values) < _LARGE:
         return []
@@ -153,9 +154,9 @@ def _indices(loop: scf.ForOp, loads: list[_Load]) -> list[_Load]:
     return [op for op in loads if op in needed and op not in values]
 
 
-def _chosen(loads: list[_Load], most: int) -> list[_Load]:
+def _chosen(loads: list[tile.Load], most: int) -> list[tile.Load]:
     """The loads to prefetch, smallest first, in at most that many registers."""
-    chosen: set[_Load] = set()
+    chosen: set[tile.Load] = set()
     for load in sorted(loads, key=lambda op: registers(op.result)):
         most -= registers(load.result)
         if most < 0:
@@ -164,7 +165,7 @@ def _chosen(loads: list[_Load], most: int) -> list[_Load]:
     return [load for load in loads if load in chosen]
 
 
-def _load_by_lanes(load: _Load) -> None:
+def _load_by_lanes(load: tile.Load) -> None:
     """Load a vector of 32-bit elements that all warps have, with one element per lane, and convert it by shuffles."""
     layout, element = gpu.layout_of(load.result), tile.element_of(load.result)
     if not isinstance(load, tile.LoadViewOp) or load.mask is not None or load.indices:
@@ -200,7 +201,7 @@ def _by_lanes(layout: Layout) -> Layout:
     )
 
 
-def _iterations(loop: scf.ForOp, loads: list[_Load], warps: int, most: int) -> int:
+def _iterations(loop: scf.ForOp, loads: list[tile.Load], warps: int, most: int) -> int:
     """Iterations of a recurrence whose loads are issued together: as many as take as long as a load."""
     counts_up = constant_int(loop.lb) == 0 and constant_int(loop.step) == 1
     if _has_dots(loop) or not counts_up or _has_loops(loop):
@@ -248,9 +249,9 @@ def _live_registers(loop: scf.ForOp) -> int:
     return max(accumulate(change))
 
 
-def _can_move(load: _Load, loop: scf.ForOp) -> bool:
+def _can_move(load: tile.Load, loop: scf.ForOp) -> bool:
     """Whether a load gives the same an iteration earlier, and its address takes little to compute twice."""
-    pointer = load.base if isinstance(load, tile.LoadViewOp) else load.pointer
+    pointer = tile.pointer_of(load)
     if tile.is_tile(pointer) or may_clobber(loop, [pointer]):
         return False
     sliced = slice_of(loop, load.operands)
@@ -266,10 +267,10 @@ def _can_move(load: _Load, loop: scf.ForOp) -> bool:
 class _Prefetcher:
     """Rewrites one loop."""
 
-    def __init__(self, loop: scf.ForOp, loads: list[_Load]) -> None:
+    def __init__(self, loop: scf.ForOp, loads: list[tile.Load]) -> None:
         self.loop, self.loads = loop, loads
 
-    def run(self) -> tuple[scf.ForOp, list[_Load]]:
+    def run(self) -> tuple[scf.ForOp, list[tile.Load]]:
         """Move the loads an iteration ahead; the new loop and the loads in it."""
         loop, loads = self.loop, self.loads
         results: list[SSAValue] = [load.result for load in loads]
@@ -295,7 +296,7 @@ class _Prefetcher:
         carried: list[BlockArgument],
         state: dict[SSAValue, SSAValue],
         now: list[BlockArgument],
-    ) -> list[_Load]:
+    ) -> list[tile.Load]:
         """Load for the next iteration, and use the values that the previous one loaded for this one."""
         body, end = self.loop.body.block, end_of(self.loop.body.block)
         first = start_of(body)
@@ -316,14 +317,14 @@ class _Prefetcher:
 
     def _load(
         self, state: dict[SSAValue, SSAValue], before: Operation
-    ) -> tuple[dict[SSAValue, SSAValue], list[_Load]]:
+    ) -> tuple[dict[SSAValue, SSAValue], list[tile.Load]]:
         """Emit the loads of the iteration given by `state` (counter and carried values), predicated on the trip
         count; returns the mapped values and the loads."""
         counter = state[self.loop.body.block.args[0]]
         active = compare("slt", counter, self.loop.ub, before)
-        mapping, copies = dict(state), dict[Operation, _Load]()
+        mapping, copies = dict(state), dict[Operation, tile.Load]()
         for op in self.ops:
-            if isinstance(op, _Load):
+            if isinstance(op, tile.Load):
                 copies[op] = clone_load(op, mapping, active, Emitter(before))
                 mapping[op.result] = copies[op].results[0]
             else:

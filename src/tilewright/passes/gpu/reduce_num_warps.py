@@ -42,8 +42,7 @@ from tilewright.passes.gpu.analysis.recurrences import is_recurrence, is_search
 from tilewright.targets import TargetInfo
 
 _LANES = 32
-_VIEWS = tile.LoadViewOp | tile.StoreViewOp
-_ACCESSES = _VIEWS | tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
+_ACCESSES = tile.View | tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def _mean_run(function: FuncOp) -> int:
     so that more of them per thread only wait for each other."""
     known = Facts(address_arithmetic(function))
     runs = [
-        run_length(op, known) if isinstance(op, _VIEWS) and contiguous_dim(op) is not None else 1
+        run_length(op, known) if isinstance(op, tile.View) and contiguous_dim(op) is not None else 1
         for op in function.walk()
         if isinstance(op, _ACCESSES) and tile.is_tile(tile.accessed(op))
     ]

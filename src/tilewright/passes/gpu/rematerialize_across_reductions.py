@@ -270,12 +270,10 @@ def _sinks_across(function: FuncOp, reductions: Sequence[Operation]) -> bool:
 
 def _is_reloadable(owner: object) -> bool:
     """Whether an operation loads what all programs load (weights, from L2), and no store of the program clobbers it."""
-    if not isinstance(owner, tile.LoadOp | tile.LoadViewOp) or is_program_variant(owner):
-        return False
-    if isinstance(owner, tile.LoadOp) and is_volatile(owner):
+    if not isinstance(owner, tile.Load) or is_program_variant(owner) or is_volatile(owner):
         return False
     function = next(above for above in ancestors(owner) if isinstance(above, FuncOp))
-    stores = (op for op in function.walk() if isinstance(op, tile.StoreOp | tile.StoreViewOp))
+    stores = (op for op in function.walk() if isinstance(op, tile.Store))
     return all(cannot_clobber(owner, store) for store in stores)
 
 

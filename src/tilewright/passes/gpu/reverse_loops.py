@@ -61,8 +61,7 @@ from tilewright.passes.gpu.batch_loads import is_clear_of, is_simple
 from tilewright.passes.gpu.set_eviction_policies import axes_of_grid, blocks_of, repeated_loads
 from tilewright.targets import TargetInfo
 
-_STORES = (tile.StoreOp, tile.StoreViewOp)
-_ACCESSES = (tile.LoadOp, tile.LoadViewOp, *_STORES)
+_ACCESSES = (tile.Load, tile.Store)
 _COMMUTATIVE = (
     "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.maxsi", "arith.minsi", "arith.maxui",
     "arith.minui", "arith.addi", "arith.andi", "arith.ori", "arith.xori",
@@ -108,7 +107,7 @@ def _is_reversible(loop: scf.ForOp) -> bool:
     free = all(
         is_clear_of(other, store, loop) and is_clear_of(store, other, loop)
         for store in accesses
-        if isinstance(store, _STORES)
+        if isinstance(store, tile.Store)
         for other in accesses
     )
     return free and all(_is_commutative(loop, arg.index) for arg in loop.body.block.args[1:])

@@ -148,5 +148,5 @@ def _axis(program_id: SSAValue) -> int:
 
 def _hint(op: Operation, policy: StringAttr) -> None:
     """Set the policy of an access for which its author has asked for nothing."""
-    if isinstance(op, tile.LoadViewOp | tile.StoreViewOp) and op.cache is None:
+    if isinstance(op, tile.View) and op.cache is None:
         op.eviction = op.eviction or policy

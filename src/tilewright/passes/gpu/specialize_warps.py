@@ -164,7 +164,7 @@ def _first_loop(block: Block) -> scf.ForOp | None:
     for op in block.ops:
         if isinstance(op, scf.ForOp):
             return None if _uses(op, _made_of(loads)) else op
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
+        if isinstance(op, tile.Load) and not has_effect(op):
             loads.append(op)
         elif not is_pure(op) and not isinstance(op, gpu.LocalAllocOp | tile.AssumeOp):
             return None
@@ -251,7 +251,7 @@ class _Specializer(Pipeliner):
         counter, stage, phase = tiles.body.block.args
         mapping: dict[SSAValue, SSAValue] = {body.args[0]: counter}
         before = list(takewhile(lambda op: op is not self.loop, body.ops))
-        loaded = _made_of([op for op in before if isinstance(op, tile.LoadOp | tile.LoadViewOp)])
+        loaded = _made_of([op for op in before if isinstance(op, tile.Load)])
         for op in before:
             if op not in loaded:  # others are used by consumers only
                 insert_before(op.clone(mapping), inner.anchor)

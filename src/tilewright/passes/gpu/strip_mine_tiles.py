@@ -62,8 +62,6 @@ from tilewright.passes.gpu.analysis.register_pressure import (
 )
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.strip_plan import (
-    LOADS,
-    STORES,
     Group,
     Plan,
     is_sum_of_rows,
@@ -72,7 +70,6 @@ from tilewright.passes.gpu.analysis.strip_plan import (
 )
 from tilewright.passes.gpu.analysis.strips import (
     KEPT,
-    VIEWS,
     CachePlan,
     Mapping,
     combined,
@@ -136,7 +133,7 @@ class StripMineTiles(FunctionPass):
         if not self.mark_cacheable or len(groups) < 2 or num_ctas_of(function) > 1:
             return CachePlan()
         slices = [group.slice() for group in groups]
-        loads = dict.fromkeys(op for ops in slices for op in ops if isinstance(op, LOADS))
+        loads = dict.fromkeys(op for ops in slices for op in ops if isinstance(op, tile.Load))
         again = [
             load
             for load in loads
@@ -274,7 +271,7 @@ class _Writer:
         self.group, self.plan, self.kept = group, group.plan, kept
         self.number = number
         """Number of the loop in its claim about the order of accesses."""
-        self.stores = any(isinstance(op, STORES) for op in group.sinks)
+        self.stores = any(isinstance(op, tile.Store) for op in group.sinks)
 
     def write(self, backwards: bool) -> None:
         """Insert the loops and final reductions of the group. Every other group runs `backwards`: it starts with
@@ -332,7 +329,7 @@ class _Writer:
     def _claim(self, loop: scf.ForOp) -> None:
         """Claim the order in which the accesses of all strips ran before."""
         tile.assume(loop, StripMineTiles.name, order=[self.number])
-        accesses = (op for op in loop.body.walk() if isinstance(op, (*LOADS, *STORES)))
+        accesses = (op for op in loop.body.walk() if isinstance(op, (tile.Load, tile.Store)))
         for position, op in enumerate(accesses):
             tile.assume(op, StripMineTiles.name, in_order=[self.number, position])
 
@@ -400,7 +397,7 @@ class _Chunk:
         new = with_operands(op, operands, types, regions)
         e.insert_op(new)
         new.location = op.location
-        if isinstance(new, VIEWS):
+        if isinstance(new, tile.View):
             move_to_row(Emitter(new, op.location), new, self.start)
         return new.results
 

@@ -56,19 +56,10 @@ from tilewright.passes.gpu.analysis.accesses import (
 from tilewright.passes.gpu.analysis.gathers import Gather, gather_run, is_gather
 from tilewright.targets import Feature, TargetInfo
 
-_EXCHANGES = (
-    gpu.ConvertLayoutOp, tile.DotOp, tile.AtomicRMWOp, tile.AtomicCASOp,
-)  # fmt: skip
+_EXCHANGES = (gpu.ConvertLayoutOp, tile.DotOp, tile.Atomic)
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
 _LARGEST_GROUP = 32
 """Registers that are examined for equal values."""
-_WIDE = frozenset(
-    (
-        tile.LoadViewOp, tile.StoreViewOp, gpu.AsyncCopyOp, gpu.LocalStoreOp, gpu.LocalLoadOp, tile.HistogramOp,
-        *_EXCHANGES,
-    )
-)  # fmt: skip
-"""All that may take several elements at once."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ class VectorizeAccesses(FunctionPass):
 
     def _report(self, op: Operation, width: int, known: Facts) -> None:
         """Report what keeps an access to global memory from `max_bytes`."""
-        if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
+        if not isinstance(op, tile.View | gpu.AsyncCopyOp):
             return
         size = tile.element_bytes(tile_of(op))
         if width * size >= self.max_bytes:
@@ -114,7 +105,7 @@ class VectorizeAccesses(FunctionPass):
 
     def _claim(self, op: Operation, width: int) -> None:
         """Write down what a wide access to memory relies on."""
-        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
+        if isinstance(op, tile.View | gpu.AsyncCopyOp):
             size, dim = tile.element_bytes(tile_of(op)), contiguous_dim(op)
             aligned = {} if CHECKED in op.attributes else {"aligned": [width * size]}
             if dim is not None:
@@ -126,8 +117,6 @@ class VectorizeAccesses(FunctionPass):
 
     def _width(self, op: Operation, known: Facts) -> int:
         """Elements that the instructions for `op` may take at once."""
-        if type(op) not in _WIDE and not tile.moves_lanes(op):
-            return 1
         match op:
             case tile.LoadViewOp() | tile.StoreViewOp():
                 value = tile.accessed(op)
@@ -214,9 +203,7 @@ class _RegisterGroups:
         """
         ops = list(self.function.walk())
         divides = any(is_gather(op) or isinstance(op, _GROUPING[:4]) for op in ops)
-        marked = (
-            (*_GROUPING, tile.LoadOp, tile.LoadViewOp, tile.AddPtrOp) if divides else tile.CmpIOp
-        )
+        marked = (*_GROUPING, tile.Load, tile.AddPtrOp) if divides else tile.CmpIOp
         for op in ops:
             if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
                 self._gather(op)

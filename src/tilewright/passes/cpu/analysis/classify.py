@@ -22,9 +22,7 @@ REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, til
 _VIRTUAL_SOURCES = (tile.ArangeOp, tile.SplatOp)
 _EXPENSIVE_INTEGER = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
 _CHEAP_TILE = (tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.BitcastOp, tile.AddPtrOp, tile.HintOp)
-VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
-LOADS = (tile.LoadOp, tile.LoadViewOp)
-WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+WRITES = (tile.Store, tile.Atomic)
 AXIS_OPS = (tile.ReduceOp, tile.ScanOp)
 CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 
@@ -108,7 +106,7 @@ def recompute_cost(op: Operation) -> int:
 
 def group_space(op: Operation) -> tuple[int, ...] | None:
     """The iteration space of a tile operation that can be a member of a group, else None."""
-    if isinstance(op, tile.StoreOp | tile.StoreViewOp):
+    if isinstance(op, tile.Store):
         return tile.shape_of(op.value) or None
     if isinstance(op, AXIS_OPS):
         return tile.shape_of(op.inputs[0])
@@ -118,7 +116,7 @@ def group_space(op: Operation) -> tuple[int, ...] | None:
     if isinstance(op, scf.ForOp | scf.IfOp):
         return lanewise_space(op)
     if len(op.results) == 1 and tile.is_tile(op.results[0]):
-        if is_elementwise(op) or isinstance(op, (*LOADS, *WRITES)):
+        if is_elementwise(op) or isinstance(op, (tile.Load, *WRITES)):
             return tile.shape_of(op.results[0])
         if isinstance(op, tile.JoinOp) or tile.moves_lanes(op):
             return tile.shape_of(op.results[0])
@@ -189,7 +187,9 @@ def _op_is_lanewise(op: Operation, space: tuple[int, ...]) -> bool:
         return (
             not op.regions
             and op.name.startswith(("arith.", "math.", "tile."))
-            and not (isinstance(op, (*LOADS, *WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)))
+            and not (
+                isinstance(op, (tile.Load, *WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp))
+            )
         )
     if isinstance(op, REMAPS):
         source = op.operands[0]
@@ -213,6 +213,6 @@ def _defined_outside(value: SSAValue, op: Operation) -> bool:
 
 
 __all__ = [
-    "AXIS_OPS", "CONTROL", "LOADS", "REMAPS", "VIEWS", "WRITES", "cpu", "group_space", "has_tiles",
+    "AXIS_OPS", "CONTROL", "REMAPS", "WRITES", "cpu", "group_space", "has_tiles",
     "is_elementwise", "is_expensive", "is_virtual", "is_virtual_value", "lanewise_space", "recompute_cost",
 ]  # fmt: skip

@@ -19,14 +19,14 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.ir.walk import closure
 from tilewright.passes.analysis.aliasing import no_alias, same_addresses
-from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
+from tilewright.passes.cpu.analysis.classify import CONTROL, REMAPS, WRITES
 
 SAME, DISJOINT, GUARD, UNKNOWN = "same", "disjoint", "guard", "unknown"
 
 
 def accesses_within(op: Operation) -> list[Operation]:
     """The memory operations in `op`, itself included, those in nested regions too."""
-    return [o for o in op.walk() if isinstance(o, (*LOADS, *WRITES))]
+    return [o for o in op.walk() if isinstance(o, (tile.Load, *WRITES))]
 
 
 def writes_memory(op: Operation) -> bool:
@@ -35,9 +35,7 @@ def writes_memory(op: Operation) -> bool:
 
 def is_bounded(op: Operation) -> bool:
     """Whether the byte range of an access can be computed from scalars alone."""
-    return isinstance(op, tile.LoadViewOp | tile.StoreViewOp) and all(
-        k.data == "strided" for k in op.kinds
-    )
+    return isinstance(op, tile.View) and all(k.data == "strided" for k in op.kinds)
 
 
 def relation(first: Operation, second: Operation, nested: bool) -> str:
@@ -55,7 +53,7 @@ def relation(first: Operation, second: Operation, nested: bool) -> str:
 
 def _pointer(access: Operation) -> SSAValue:
     """The pointer, or the tile of pointers, of a load, a store or an atomic operation."""
-    if isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
+    if isinstance(access, tile.View):
         return access.base
     return access.operands[0]
 
@@ -90,7 +88,7 @@ def moved_loads(group: cpu.FusionGroupOp) -> set[Operation]:
     return {
         op
         for op in group.body.block.walk()
-        if isinstance(op, LOADS) and tile.is_tile(op.results[0])
+        if isinstance(op, tile.Load) and tile.is_tile(op.results[0])
         if crosses_lanes(op.results[0], group)
     }
 

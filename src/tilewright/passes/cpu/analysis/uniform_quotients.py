@@ -21,7 +21,6 @@ from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 _SHORT_ROW = 8
 """Lanes of the shortest rows that are worth chunks of their own."""
 
@@ -39,7 +38,7 @@ def divide_first_lanes(function: FuncOp) -> None:
     certain = [
         access_arithmetic(op).sums
         for op in function.body.block.ops
-        if isinstance(op, _VIEWS) and op.mask is None and not op.limits
+        if isinstance(op, tile.View) and op.mask is None and not op.limits
     ]
     facts = Facts(Promise(frozenset().union(*certain)))
     for op in divisions:

@@ -25,15 +25,13 @@ from tilewright.passes.cpu.analysis.hazards import (
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 
-View = tile.LoadViewOp | tile.StoreViewOp
-
 
 @dataclass(frozen=True)
 class Hazard:
     """An earlier access and a later store whose order of lanes matters if they overlap."""
 
-    access: View
-    store: View
+    access: tile.View
+    store: tile.View
     same_is_safe: bool
     """Whether they may touch the same addresses element-wise: not so for a load that one lane does
     for another, nor when lanes share an address."""
@@ -76,8 +74,8 @@ def ordered_accesses(group: cpu.FusionGroupOp) -> list[Operation]:
 
 def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
     """Scalar i1: every pair is disjoint, or lane-wise at the same addresses where that is safe."""
-    ranges: dict[View, tuple[Index, Index, SSAValue]] = {}
-    lanes: dict[View, bool | SSAValue] = {}
+    ranges: dict[tile.View, tuple[Index, Index, SSAValue]] = {}
+    lanes: dict[tile.View, bool | SSAValue] = {}
     safe: bool | SSAValue = True
     for hazard in pairs:
         access, store = hazard.access, hazard.store
@@ -108,7 +106,7 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
 
 
 def _rows_alternate(
-    emit: Emitter, access: View, store: View, base_a: SSAValue, base_b: SSAValue
+    emit: Emitter, access: tile.View, store: tile.View, base_a: SSAValue, base_b: SSAValue
 ) -> bool | SSAValue:
     """Whether rows of one access lie between those of the other: halves of a last dimension, stored one by one.
 
@@ -127,7 +125,7 @@ def _rows_alternate(
 
 
 def _elements_alternate(
-    emit: Emitter, access: View, store: View, base_a: SSAValue, base_b: SSAValue
+    emit: Emitter, access: tile.View, store: tile.View, base_a: SSAValue, base_b: SSAValue
 ) -> bool | SSAValue:
     """Whether elements of one access lie between those of the other: all strides have a common divisor above 1."""
     sizes = {element_bytes(_element(each)) for each in (access, store)}
@@ -153,14 +151,14 @@ def _alternate(
     return emit.both(emit.at_least(beyond, row), emit.compare("sle", beyond, step - row))
 
 
-def _comparable(access: View, store: View) -> bool:
+def _comparable(access: tile.View, store: tile.View) -> bool:
     """Whether equal bases and strides mean equal addresses, element-wise."""
     shapes = [tile.shape_of(tile.accessed(each)) for each in (access, store)]
     sizes = [element_bytes(_element(each)) for each in (access, store)]
     return shapes[0] == shapes[1] and sizes[0] == sizes[1]
 
 
-def _distinct_lanes(emit: Emitter, access: View) -> bool | SSAValue:
+def _distinct_lanes(emit: Emitter, access: tile.View) -> bool | SSAValue:
     """Whether no two live lanes of a strided access share an address: each stride is beyond the reach
     of the smaller ones, taken in the order of the dimensions or in the reverse one."""
     known = has_distinct_lanes(access)
@@ -190,12 +188,12 @@ def _distinct_lanes(emit: Emitter, access: View) -> bool | SSAValue:
     return distinct
 
 
-def _element(access: View) -> Any:
+def _element(access: tile.View) -> Any:
     kind: Any = access.base.type
     return kind.pointee
 
 
-def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
+def _byte_range(emit: Emitter, access: tile.View) -> tuple[Index, Index, SSAValue]:
     """Lowest address, one past the highest, and the base address of a strided access, in bytes."""
     size = element_bytes(_element(access))
     shape = tile.shape_of(tile.accessed(access))

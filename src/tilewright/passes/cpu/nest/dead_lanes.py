@@ -21,7 +21,6 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
 from tilewright.passes.cpu.nest import reductions
 
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 _COUNTED = ("arith.addf", "arith.addi")
 _IDEMPOTENT = (
     "arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf", "arith.maxsi",
@@ -121,7 +120,7 @@ def find_dead_lanes(group: cpu.FusionGroupOp, buffers: BufferBounds) -> DeadLane
 
 def _facts_of(group: cpu.FusionGroupOp) -> Facts:
     """Return facts about the scalars of a group, given that the addresses of its accesses do not wrap."""
-    views = [op for op in group.body.block.walk() if isinstance(op, _VIEWS)]
+    views = [op for op in group.body.block.walk() if isinstance(op, tile.View)]
     return Facts(Promise(frozenset().union(*(access_arithmetic(op).sums for op in views))))
 
 
@@ -130,7 +129,7 @@ def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts)
     bound: SSAValue | None = None
     for op in group.body.block.walk():
         candidates: list[SSAValue | None] = []
-        if isinstance(op, _VIEWS):
+        if isinstance(op, tile.View):
             candidates = [upper_bound(v, group, facts) for v in op.limits] or [None]
         elif isinstance(op, cpu.ReadOp):
             candidates = [buffers.get(op.buffer)]
@@ -176,7 +175,7 @@ class _Proof:
             kind = reductions.simple_kind(op)
             counted = kind in (*_COUNTED, *_IDEMPOTENT) and isinstance(op, tile.ReduceOp)
             return counted and all(self.uniform(v) for v in op.inputs)
-        if isinstance(op, tile.StoreOp | tile.AtomicRMWOp | tile.AtomicCASOp | tile.PrintOp):
+        if isinstance(op, tile.StoreOp | tile.Atomic | tile.PrintOp):
             return False
         if isinstance(op, scf.ForOp | scf.IfOp):
             return all(self.uniform(r) for r in op.results)
@@ -211,7 +210,7 @@ class _Proof:
             and all(self.uniform(v) for v in op.operands)
         )
 
-    def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
+    def _limited(self, op: tile.View) -> bool:
         """Return whether an access is masked off in dead lanes."""
         return any(
             (found := upper_bound(limit, self.group, self.facts)) is not None

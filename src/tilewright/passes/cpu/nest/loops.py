@@ -15,7 +15,7 @@ from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
-from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, butterfly_mask, is_virtual
+from tilewright.passes.cpu.analysis.classify import AXIS_OPS, butterfly_mask, is_virtual
 from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop, row_limit
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
@@ -24,7 +24,7 @@ from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, tr
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
 
-_ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp)
+_ONE_LANE = (tile.Atomic, tile.PrintOp)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
     """
     scores = [0.0] * len(extents)
     for op in (o for m in members for o in m.walk()):
-        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+        if isinstance(op, tile.View):
             value = tile.accessed(op)
             share = prod(tile.shape_of(value)) / prod(extents)
             for d, stride in enumerate(op.strides):
@@ -359,10 +359,10 @@ class Nest:
             elif isinstance(op, cpu.WriteOp):
                 if op.value not in self.finished or isinstance(op.value.owner, tile.ScanOp):
                     memory.write_buffer(body, body.at(op.value, at), op.buffer, at)
-            elif isinstance(op, tile.StoreOp | tile.StoreViewOp):
+            elif isinstance(op, tile.Store):
                 with body.emit.located(op):
                     memory.store(body, op, at)
-            elif isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp | tile.PrintOp):
+            elif isinstance(op, tile.Atomic | tile.PrintOp):
                 with body.emit.located(op):
                     self._one_lane(body, op, at)
             elif isinstance(op, cpu.ReadOp):
@@ -450,7 +450,7 @@ def is_shape_change(op: Operation) -> bool:
     ) or tile.moves_lanes(op)  # fmt: skip
 
 
-__all__ = ["LOADS", "Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]
+__all__ = ["Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]
 
 
 _MATH_TEMPORARIES = 3

@@ -34,7 +34,7 @@ class Mask:
         return counted if bits is None else emit.binary(arith.AndIOp, counted, bits)
 
 
-def view_mask(body: Body, op: tile.LoadViewOp | tile.StoreViewOp, at: Coordinates) -> Mask:
+def view_mask(body: Body, op: tile.View, at: Coordinates) -> Mask:
     """The live lanes of a structured access at `at`, less what the nest's version has proven."""
     emit = body.emit
     lanes = lanes_at(at)

@@ -23,7 +23,6 @@ from tilewright.passes.cpu.nest.masks import Mask, view_mask
 if TYPE_CHECKING:
     from tilewright.passes.cpu.nest.values import Body
 
-View = tile.LoadViewOp | tile.StoreViewOp
 _ACCESSES = (
     tile.LoadOp, tile.StoreOp, cpu.VectorLoadOp, cpu.VectorStoreOp, cpu.GatherOp, cpu.ScatterOp,
 )  # fmt: skip
@@ -44,7 +43,7 @@ class Address:
         self.uniform = uniform
 
 
-def view_address(body: Body, op: View, at: Coordinates) -> Address:
+def view_address(body: Body, op: tile.View, at: Coordinates) -> Address:
     """Element offsets from the base of a structured access at `at`."""
     emit = body.emit
     offset: Index = 0
@@ -117,7 +116,7 @@ def _lane_pointers(emit: Emitter, base: SSAValue, address: Address, lanes: int) 
     return emit.make(tile.AddPtrOp, [pointer, address.lane_offsets], pointer.type)
 
 
-def load(body: Body, op: tile.LoadOp | tile.LoadViewOp, at: Coordinates) -> SSAValue:
+def load(body: Body, op: tile.Load, at: Coordinates) -> SSAValue:
     """A chunk (or element) of a load."""
     if isinstance(op, tile.LoadViewOp):
         _before_claims(body, op, at)
@@ -152,7 +151,7 @@ def _gather(
 
 def _before_claims(body: Body, op: Operation, at: Coordinates) -> None:
     """Emit the mask of an access with a claimed order before it: the accesses in the mask keep their own claims."""
-    if tile.AssumesAttr.name in op.attributes and isinstance(op, View) and op.mask is not None:
+    if tile.AssumesAttr.name in op.attributes and isinstance(op, tile.View) and op.mask is not None:
         body.at(op.mask, at)
 
 
@@ -276,7 +275,7 @@ def vector_load(
     )
 
 
-def store(body: Body, op: tile.StoreOp | tile.StoreViewOp, at: Coordinates) -> None:
+def store(body: Body, op: tile.Store, at: Coordinates) -> None:
     """A chunk (or element) of a store."""
     value = body.lanes(op.value, at)
     _before_claims(body, op, at)
@@ -285,9 +284,7 @@ def store(body: Body, op: tile.StoreOp | tile.StoreViewOp, at: Coordinates) -> N
     _claim_order(op, body.emit, before)
 
 
-def _store(
-    body: Body, op: tile.StoreOp | tile.StoreViewOp, value: SSAValue, at: Coordinates
-) -> None:
+def _store(body: Body, op: tile.Store, value: SSAValue, at: Coordinates) -> None:
     emit = body.emit
     lanes = lanes_at(at)
     if isinstance(op, tile.StoreOp):

@@ -24,8 +24,6 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import backward_slice, erase
 from tilewright.passes.cpu.analysis.classify import is_virtual_value
 
-_STORES = (tile.StoreOp, tile.StoreViewOp)
-
 
 @dataclass(frozen=True)
 class OrderedGroups:
@@ -51,7 +49,7 @@ def split_stores(
     `scratch` allocates a buffer for a tile type. `group` itself is not changed.
     """
     loads = group.clone()
-    stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, _STORES)]
+    stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, tile.Store)]
     kept: dict[SSAValue, SSAValue] = {}
     indices: list[cpu.FusionGroupOp] = []
     for store in stores:

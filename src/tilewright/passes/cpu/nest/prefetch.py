@@ -20,7 +20,7 @@ from tilewright.ir.types import position_of
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_bytes, layout_of, tile_of
-from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
+from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.dot_plan import DotPlan
 from tilewright.passes.cpu.nest.emit import Emitter
 
@@ -63,7 +63,7 @@ def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
         write = use.operation
         group = write.parent_op()
         if isinstance(write, cpu.WriteOp) and group is not None and group.parent is dot.parent:
-            loads = [o for o in group.walk() if isinstance(o, LOADS)]
+            loads = [o for o in group.walk() if isinstance(o, tile.Load)]
             if len(loads) == 1 and isinstance(loads[0], tile.LoadViewOp):
                 return loads[0]
     return None
@@ -149,7 +149,7 @@ class _Shift:
     def _copied(
         self, op: Operation, operand_of: Callable[[SSAValue], SSAValue | None]
     ) -> SSAValue | None:
-        if op.regions or len(op.results) != 1 or isinstance(op, (*LOADS, *WRITES)):
+        if op.regions or len(op.results) != 1 or isinstance(op, (tile.Load, *WRITES)):
             return None
         if not op.name.startswith(("arith.", "tile.addptr", "tile.cmpi", "tile.select")):
             return None

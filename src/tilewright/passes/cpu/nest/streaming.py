@@ -35,9 +35,7 @@ def streaming_stores(
     flat = sum(extent > 1 for extent in extents) == 1
     if not target.l3_bytes or not flat or _is_repeated(group) or _reads_outputs(group):
         return {}
-    accesses = [
-        op for op in group.body.block.ops if isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
-    ]
+    accesses = [op for op in group.body.block.ops if isinstance(op, tile.View)]
     rows = [op for op in accesses if _is_row(op, extents)]
     stores = [op for op in rows if isinstance(op, tile.StoreViewOp) and op.mask is None]
     loads = [op for op in rows if isinstance(op, tile.LoadViewOp)]
@@ -76,7 +74,7 @@ def _reads_outputs(group: cpu.FusionGroupOp) -> bool:
     )
 
 
-def _is_row(op: tile.LoadViewOp | tile.StoreViewOp, extents: tuple[int, ...]) -> bool:
+def _is_row(op: tile.View, extents: tuple[int, ...]) -> bool:
     """Whether an access covers the group's tile, contiguously."""
     shape = tile.shape_of(tile.accessed(op))
     if tuple(shape) != tuple(extents) or any(kind.data != "strided" for kind in op.kinds):

@@ -13,7 +13,6 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.classify import (
-    LOADS,
     butterfly_mask,
     is_elementwise,
     is_virtual,
@@ -120,7 +119,7 @@ class Body:
             return shape_maker(self, op, value, at)
         if isinstance(op, cpu.ReadOp):
             return memory.read_buffer(self, op.buffer, at)
-        if isinstance(op, LOADS):
+        if isinstance(op, tile.Load):
             return memory.load(self, op, at)
         if is_elementwise(op):
             return self._elementwise(op, at)

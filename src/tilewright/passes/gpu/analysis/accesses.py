@@ -49,7 +49,7 @@ and stores the elements of a misaligned vector one by one."""
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 
-View = tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp
+View = tile.View | gpu.AsyncCopyOp
 
 
 def tile_of(op: Operation) -> Any:
@@ -211,7 +211,7 @@ def default_layout(shape: tuple[int, ...], warps: int) -> Layout:
     return blocked(shape, warps, max(1, min(4, prod(shape) // (32 * warps))))
 
 
-_WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, gpu.TmaStoreOp)
+_WRITES = (tile.Store, tile.Atomic, gpu.TmaStoreOp)
 
 
 def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
@@ -268,7 +268,7 @@ def lane_order(op: Operation, known: Facts) -> tuple[int, ...]:
     Dimensions along which the address does not change come last; equal ones in the order of row-major memory.
     """
     steps = _Steps(known)
-    if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
+    if isinstance(op, tile.View | gpu.AsyncCopyOp):
         indices = iter(op.indices)
         found = [
             steps.of(next(indices), 0) if kind == "indexed" else steps.scalar(stride)

@@ -133,4 +133,4 @@ def _block_of(ops: set[Operation | Block]) -> list[Operation]:
 
 
 def _stores(op: Operation) -> bool:
-    return isinstance(op, tile.StoreViewOp | tile.StoreOp)
+    return isinstance(op, tile.Store)

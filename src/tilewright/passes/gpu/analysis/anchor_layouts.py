@@ -56,7 +56,7 @@ REMAPS = frozenset(
     (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
 )  # fmt: skip
 """Operations whose result is the source under other coordinates."""
-_ACCESSES = (tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp)
+_ACCESSES = (tile.Load, tile.Store)
 _MOST_ROWS_OF_A_WARP = 64
 """Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
 _LONGEST_RUN = 16
@@ -206,7 +206,7 @@ class AnchorLayouts:
     def _layouts(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         if is_pure_elementwise(op):
             return self._alike(op, tiles)
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp):
+        if isinstance(op, tile.Load):
             layout = self.access(op)
             layout = self._loaded_for_users(op) or layout
             return [self.in_place(tiles[0], layout)]
@@ -224,7 +224,7 @@ class AnchorLayouts:
             return [self.split_source(op).drop(len(tile.shape_of(op.source)) - 1)] * 2
         return self._alike(op, tiles)
 
-    def _loaded_for_users(self, op: tile.LoadOp | tile.LoadViewOp) -> Layout | None:
+    def _loaded_for_users(self, op: tile.Load) -> Layout | None:
         """The layout of a load that the scan or the splits it is for take as it is; None where there is none."""
         if not isinstance(op, tile.LoadViewOp):
             return None

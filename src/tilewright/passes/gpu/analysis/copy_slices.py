@@ -20,7 +20,6 @@ from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 
-Loads = (tile.LoadOp, tile.LoadViewOp)
 _LARGEST = 1 << 10
 """Maximum elements of a loaded or loop-carried tile in an address slice, i.e. a few registers per thread."""
 
@@ -44,16 +43,13 @@ def _is_small(value: SSAValue) -> bool:
 
 def _is_early(op: Operation, loop: scf.ForOp) -> bool:
     """Return whether a load returns the same value when executed iterations ahead."""
-    if isinstance(op, tile.LoadViewOp):
-        return _is_small(op.result) and not may_clobber(loop, [op.base])
-    if isinstance(op, tile.LoadOp):
-        return (
-            _is_small(op.result)
-            and not is_volatile(op)
-            and not tile.is_tile(op.pointer)
-            and not may_clobber(loop, [op.pointer])
-        )
-    return False
+    return (
+        isinstance(op, tile.Load)
+        and _is_small(op.result)
+        and not is_volatile(op)
+        and not tile.is_tile(pointer := tile.pointer_of(op))
+        and not may_clobber(loop, [pointer])
+    )
 
 
 def clone_slice(
@@ -66,7 +62,7 @@ def clone_slice(
     whether that iteration exists (None: it does)."""
     mapping = dict(state)
     for op in operations:
-        if isinstance(op, Loads) and active is not None:
+        if isinstance(op, tile.Load) and active is not None:
             mapping[op.results[0]] = clone_load(op, mapping, active, Emitter(before)).results[0]
         else:
             insert_before(op.clone(mapping), before)
@@ -74,18 +70,18 @@ def clone_slice(
 
 
 def clone_load(
-    op: tile.LoadOp | tile.LoadViewOp,
+    op: tile.Load,
     mapping: dict[SSAValue, SSAValue],
     active: SSAValue,
     emitter: Emitter,
-) -> tile.LoadOp | tile.LoadViewOp:
+) -> tile.Load:
     """Clone a load, predicated on `active`."""
     given = [mapping.get(v, v) for v in op.operands]
     now = op.clone(dict(zip(op.operands, given, strict=True)))
     if isinstance(now, tile.LoadOp):
         mask = active if now.mask is None else emitter.binary(arith.AndIOp, now.mask, active)
         others = [] if now.other is None else [now.other]
-        new: tile.LoadOp | tile.LoadViewOp = tile.LoadOp.build(
+        new: tile.Load = tile.LoadOp.build(
             operands=[now.pointer, mask, others],
             properties=now.properties,
             result_types=[now.result.type],

@@ -32,7 +32,6 @@ from tilewright.passes.gpu.analysis.accesses import (
 )
 
 Gather = tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
-_VIEWS = tile.LoadViewOp | tile.StoreViewOp
 _LARGEST_CLUSTER = 1000
 """Values that are searched for accesses around a gather."""
 
@@ -56,7 +55,9 @@ def is_memory_reduction(op: Operation) -> bool:
 
 def _has_no_run(op: Operation) -> bool:
     """Whether a structured access has indices, or strides of which none is 1."""
-    return isinstance(op, _VIEWS) and tile.is_tile(tile.accessed(op)) and contiguous_dim(op) is None
+    return (
+        isinstance(op, tile.View) and tile.is_tile(tile.accessed(op)) and contiguous_dim(op) is None
+    )
 
 
 def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
@@ -161,7 +162,7 @@ class GatherLayouts:
 
     def _preferred(self, op: Operation) -> tuple[int, Layout]:
         """Elements that an access takes at once by itself, and its layout then."""
-        if isinstance(op, _VIEWS):
+        if isinstance(op, tile.View):
             run = run_length(op, self.facts) if contiguous_dim(op) is not None else 1
             return run, access_layout(op, self.facts, self.warps)
         dim, run = gather_run(cast(tile.LoadOp, op), self.groups)
@@ -214,7 +215,7 @@ def _connected(gather: Operation) -> list[Operation]:
     pending = [gather]
     while pending and len(seen) < _LARGEST_CLUSTER:
         op = pending.pop()
-        access = is_gather(op) or isinstance(op, _VIEWS)
+        access = is_gather(op) or isinstance(op, tile.View)
         if access:
             if tile.shape_of(tile_of(op)) != shape:
                 continue  # another tile's rows, whose indices or masks these are

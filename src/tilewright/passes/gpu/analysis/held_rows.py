@@ -15,7 +15,6 @@ from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise, is_volatile
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
 
-_LOADS = (tile.LoadOp, tile.LoadViewOp)
 _LOOPS = (scf.ForOp, scf.WhileOp)
 
 
@@ -31,7 +30,7 @@ class HeldRows:
             results = op.results
             if isinstance(op, _LOOPS):
                 self._carried(op, at)
-            elif isinstance(op, _LOADS) or any(v in self.ranges for v in op.operands):
+            elif isinstance(op, tile.Load) or any(v in self.ranges for v in op.operands):
                 while op in late:
                     op = late[op]
                     at = self.order[op] - 1
@@ -89,9 +88,9 @@ def late_operations(function: FuncOp) -> dict[Operation, Operation]:
     for block in (r.block for op in function.walk() for r in op.regions if r.blocks):
         shared: set[SSAValue] = set()
         for op in block.ops:
-            if isinstance(op, _LOADS):
+            if isinstance(op, tile.Load):
                 alike = tile.is_tile(op.results[0]) and not is_program_variant(op)
-                alike = alike and not (isinstance(op, tile.LoadOp) and is_volatile(op))
+                alike = alike and not is_volatile(op)
             else:
                 alike = is_pure_elementwise(op) and any(v in shared for v in op.operands)
                 alike = alike and all(v in shared or is_free(v) for v in op.operands)
@@ -121,10 +120,10 @@ def _first_use(op: Operation, sequence: list[Operation], at: int) -> int:
         current = sequence[to]
         if current in users:
             return to
-        if isinstance(current, tile.StoreOp | tile.StoreViewOp):
-            if isinstance(op, _LOADS) and not cannot_clobber(op, current):
+        if isinstance(current, tile.Store):
+            if isinstance(op, tile.Load) and not cannot_clobber(op, current):
                 return at
-        elif not is_pure(current) and not isinstance(current, (*_LOADS, tile.AssumeOp)):
+        elif not is_pure(current) and not isinstance(current, (tile.Load, tile.AssumeOp)):
             return at
     return at
 
@@ -133,7 +132,10 @@ def is_free(value: SSAValue) -> bool:
     """Return whether a value is rematerializable: pure operations on constants and indices, without loads."""
     made = (v.owner for v in closure([value], lambda v: filter(tile.is_tile, sources(v))))
     return all(
-        isinstance(op, Operation) and not isinstance(op, _LOADS) and is_pure(op) and not op.regions
+        isinstance(op, Operation)
+        and not isinstance(op, tile.Load)
+        and is_pure(op)
+        and not op.regions
         for op in made
     )
 

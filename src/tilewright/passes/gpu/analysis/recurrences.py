@@ -16,8 +16,6 @@ from tilewright.dialects import tile
 from tilewright.ir.walk import closure, results_of_users
 from tilewright.passes.analysis.edit import end_of
 
-_STORES = (tile.StoreOp, tile.StoreViewOp)
-
 
 def is_recurrence(loop: scf.ForOp) -> bool:
     """Whether an iteration stores, or reduces for the next one, tiles that it computes from a carried tile that depends
@@ -28,7 +26,7 @@ def is_recurrence(loop: scf.ForOp) -> bool:
             continue
         state = tiles_from([arg])
         if end.operands[arg.index - 1] in state and any(
-            isinstance(use.operation, _STORES) for value in state for use in value.uses
+            isinstance(use.operation, tile.Store) for value in state for use in value.uses
         ):
             return True
     for op in body.ops:
@@ -43,7 +41,7 @@ def is_recurrence(loop: scf.ForOp) -> bool:
 def is_search(loop: scf.ForOp) -> bool:
     """Whether an iteration loads, tile by tile, from where what the previous one loaded says (a binary search)."""
     body, end = loop.body.block, end_of(loop.body.block)
-    loads = [op for op in body.ops if isinstance(op, tile.LoadOp | tile.LoadViewOp)]
+    loads = [op for op in body.ops if isinstance(op, tile.Load)]
     for arg in body.args[1:]:
         if tile.is_tile(arg):
             state = tiles_from([arg])
@@ -53,7 +51,7 @@ def is_search(loop: scf.ForOp) -> bool:
     return False
 
 
-def _places(load: tile.LoadOp | tile.LoadViewOp) -> list[SSAValue]:
+def _places(load: tile.Load) -> list[SSAValue]:
     """What says where a load reads."""
     return [load.pointer] if isinstance(load, tile.LoadOp) else [load.base, *load.indices]
 

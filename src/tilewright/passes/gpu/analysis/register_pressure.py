@@ -20,7 +20,6 @@ _MANY = {
     "tile.libm": 40, "tile.remf": 20, "tile.mul_sigmoid": 7,
 }  # fmt: skip
 """Operations that take many instructions an element."""
-_LOADS = (tile.LoadOp, tile.LoadViewOp)
 LOAD_CYCLES, _CYCLES_PER_INSTRUCTION = 800, 6
 """Latency of a load from DRAM, and of an instruction that waits for the one before it."""
 _MACS_PER_CYCLE = 128
@@ -82,7 +81,7 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
         end = order.get(users[0], len(order)) if len(users) == 1 else len(order)
         if end == len(order) or any(start < i < end for i in waits):
             return False
-        loads = isinstance(value.owner, _LOADS)
+        loads = isinstance(value.owner, tile.Load)
         if isinstance(users[0], tile.ReduceOp):
             return not loads
         # a loaded value or its result takes the registers
@@ -96,11 +95,11 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
                 for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
                     hold(arg, start)
                     hold(result, order[end_of(op.body.block)])
-        elif isinstance(op, _LOADS) or (is_on_tiles(op) and any(v in held for v in op.operands)):
+        elif isinstance(op, tile.Load) or (is_on_tiles(op) and any(v in held for v in op.operands)):
             if is_used_at_once(op.results[0], start):
                 held.add(op.results[0])
             else:
-                hold(op.results[0], first_use(op, start) if isinstance(op, _LOADS) else start)
+                hold(op.results[0], first_use(op, start) if isinstance(op, tile.Load) else start)
     return max(itertools.accumulate(change))
 
 

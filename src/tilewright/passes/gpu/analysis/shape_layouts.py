@@ -43,7 +43,7 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     threads = 32 * (warps & -warps)  # groups of those all scan the same
     run = max(1, shape[axis] // threads)
-    strided = len(shape) == 1 and any(isinstance(o, tile.LoadOp | tile.LoadViewOp) for o in loads)
+    strided = len(shape) == 1 and any(isinstance(o, tile.Load) for o in loads)
     if (along or strided) and powers:
         share = max(1, prod(shape) // threads)
         least = run // (MAX_SEGMENTS if along else STRIDED_SEGMENTS)

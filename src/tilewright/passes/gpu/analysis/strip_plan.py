@@ -23,9 +23,6 @@ from tilewright.passes.analysis.effects import (
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, may_interleave
 
-LOADS = (tile.LoadViewOp, tile.LoadOp)
-STORES = (tile.StoreViewOp, tile.StoreOp)
-
 
 class Plan:
     """The operations of a block to strip-mine; `known` is False if some of them cannot be.
@@ -137,7 +134,7 @@ class Plan:
         self._take_all(body)
         for op in body.ops:
             rowed = self.touches(op)
-            may_be = isinstance(op, LOADS) and not (isinstance(op, tile.LoadOp) and is_volatile(op))
+            may_be = isinstance(op, tile.Load) and not is_volatile(op)
             if rowed and is_sum_of_rows(op):
                 self.known = False
             elif (op in self.loops and rowed) or op is end:
@@ -232,7 +229,7 @@ class Plan:
         group, last, is_across = Group(self), None, False
         for op in self.block.ops:
             large = self.touches(op)
-            sink = large and (isinstance(op, STORES) or is_sum_of_rows(op))
+            sink = large and (isinstance(op, tile.Store) or is_sum_of_rows(op))
             if sink and last is not None and not group.sinks and last.takes(op, is_across):
                 last.sinks.append(op)
                 continue
@@ -338,7 +335,7 @@ class Group:
         start = place[self.before] if self.before is not None else 0
         ops = self._slice([op])
         late = (inner for each in ops for inner in each.walk() if place[inner] > start)
-        if is_across and any(isinstance(each, (*LOADS, *STORES)) for each in late):
+        if is_across and any(isinstance(each, (tile.Load, tile.Store)) for each in late):
             return False
         needed = [v for each in ops for v in self.plan.whole_of(each)]
         return not self.feeds(op) and all(
@@ -360,8 +357,8 @@ class Group:
     def is_legal(self) -> bool:
         """Whether the loop preserves the order of conflicting accesses."""
         ops = self.slice()
-        loads = [op for outer in ops for op in outer.walk() if isinstance(op, LOADS)]
-        stores = [op for op in ops if isinstance(op, STORES)]
+        loads = [op for outer in ops for op in outer.walk() if isinstance(op, tile.Load)]
+        stores = [op for op in ops if isinstance(op, tile.Store)]
         return all(self._stays_true(load, stores) for load in loads) and all(
             may_interleave(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
         )
@@ -380,11 +377,11 @@ class Group:
             between = place[load] < at < end or op in again
             if not between or (first and op in own):
                 continue
-            if isinstance(op, STORES):
+            if isinstance(op, tile.Store):
                 if not cannot_clobber(load, op):
                     return False
             elif isinstance(op, scf.ForOp | scf.IfOp):
                 continue  # nested operations are visited separately
-            elif not isinstance(op, (*LOADS, tile.AssumeOp)) and has_effect(op):
+            elif not isinstance(op, (tile.Load, tile.AssumeOp)) and has_effect(op):
                 return False
         return True

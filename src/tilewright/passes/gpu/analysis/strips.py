@@ -18,9 +18,6 @@ from tilewright.passes.analysis.edit import Mapping, end_of, with_operands
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
 
-VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
-
-
 KEPT = "gpu.cache_in_shared"
 """Attribute of a strip's load: index of the original load; the strip's index as offset and factor of the
 enclosing loop's counter; number of cached strips. Loads with equal attributes load the same elements."""
@@ -124,7 +121,7 @@ def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAV
     return []
 
 
-def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
+def cannot_clobber(load: Operation, store: tile.Store) -> bool:
     """Whether no element that `load` reads can be clobbered by the store."""
     roots = base_argument(tile.pointer_of(load)), base_argument(tile.pointer_of(store))
     if None in roots:

@@ -29,7 +29,7 @@ from tilewright.passes.gpu.analysis.tma_origins import is_available, origins_aro
 from tilewright.passes.gpu.analysis.tma_tiles import Access, TmaTile, match_tma_tile, scalar_of
 
 _WRITES = (
-    tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, gpu.TmaStoreOp,
+    tile.Store, tile.Atomic, gpu.TmaStoreOp,
 )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ _PAD = 16
 """Bytes of padding per row that a layout conversion through shared memory is guaranteed; code generation pads more
 if that fits."""
 _ACCESSES = (
-    tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
+    tile.Load, tile.Store, tile.Atomic,
     gpu.AsyncCopyOp, gpu.TmaLoadOp, gpu.TmaStoreOp,
 )  # fmt: skip
 

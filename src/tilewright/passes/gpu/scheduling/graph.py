@@ -90,9 +90,8 @@ class LoopGraph:
         the loop writes, may end the program, or prints."""
         if isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) or is_pure(op):
             return False
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
-            pointer = op.base if isinstance(op, tile.LoadViewOp) else op.pointer
-            return may_clobber(self.loop, [pointer])
+        if isinstance(op, tile.Load) and not has_effect(op):
+            return may_clobber(self.loop, [tile.pointer_of(op)])
         return has_effect(op)
 
 
