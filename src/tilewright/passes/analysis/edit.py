@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.errors import PassError
+from tilewright.ir.walk import closure
 from tilewright.passes.analysis.effects import has_effect
 
 
@@ -65,15 +66,31 @@ def backward_slice(
         if isinstance(value, BlockArgument):
             if carried and owner is block and value.index > 0 and value not in arguments:
                 arguments.append(value)
-                pending.append(end_of(block).operands[value.index - 1])
+                pending.append(yielded(value))
         elif isinstance(owner, Operation) and owner.parent is block and owner not in taken:
             if stop(owner):
                 continue
             if not may_take(owner):
                 return None
             taken.add(owner)
-            pending.extend(v for op in owner.walk() for v in op.operands)
+            pending += used_in(owner)
     return [op for op in block.ops if op in taken], arguments
+
+
+def used_in(op: Operation) -> list[SSAValue]:
+    """All values that `op` and the operations in its regions use."""
+    return [v for inner in op.walk() for v in inner.operands]
+
+
+def initial(argument: BlockArgument) -> SSAValue:
+    """The value of a loop-carried argument of an `scf.for` in the first iteration."""
+    loop: Any = argument.block.parent_op()
+    return loop.iter_args[argument.index - 1]
+
+
+def yielded(argument: BlockArgument) -> SSAValue:
+    """The value of a loop-carried argument of an `scf.for` in the next iteration."""
+    return end_of(argument.block).operands[argument.index - 1]
 
 
 def insert_before(new: Operation, op: Operation) -> None:
@@ -155,17 +172,7 @@ NO_UNROLL = "tile.no_unroll"
 
 def post_order(function: FuncOp) -> list[Operation]:
     """All operations below `function`, each after those in its regions."""
-    found: list[Operation] = []
-
-    def visit(region: Region) -> None:
-        for block in region.blocks:
-            for op in block.ops:
-                for inner in op.regions:
-                    visit(inner)
-                found.append(op)
-
-    visit(function.body)
-    return found
+    return list(function.body.walk(region_first=True))
 
 
 def replace(old: Operation, new: Operation, results: Sequence[SSAValue | None]) -> None:
@@ -194,7 +201,7 @@ def rebuild_for(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
     return rebuild(loop, [*loop.operands[:3], *inits], [v.type for v in inits])
 
 
-def without(values: Sequence[SSAValue], positions: Sequence[int]) -> list[SSAValue]:
+def without(values: Sequence[SSAValue], positions: Collection[int]) -> list[SSAValue]:
     return [v for i, v in enumerate(values) if i not in positions]
 
 
@@ -229,22 +236,12 @@ def unused_carried(loop: scf.ForOp) -> list[int]:
     dead = {p for p, result in enumerate(loop.results) if result.first_use is None}
     if not dead:
         return []
-    live: set[Operation] = set()
-    work: list[Operation] = [op for op in block.ops if has_effect(op)]
-    values = [v for p, v in enumerate(last.operands) if p not in dead]
-    while work or values:
-        while values:
-            value = values.pop()
-            if isinstance(value, BlockArgument) and value.block is block:
-                position = value.index - 1
-                if position in dead:
-                    dead.discard(position)
-                    values.append(last.operands[position])
-            elif isinstance(value.owner, Operation):
-                work.append(value.owner)
-        if work:
-            op = work.pop()
-            if op not in live:
-                live.add(op)
-                values += [v for inner in op.walk() for v in inner.operands]
-    return sorted(dead)
+
+    def needed(value: SSAValue) -> Sequence[SSAValue]:
+        if isinstance(value, BlockArgument):
+            return [yielded(value)] if value.block is block and value.index else ()
+        return used_in(value.owner) if isinstance(value.owner, Operation) else ()
+
+    effects = [v for op in block.ops if has_effect(op) for v in used_in(op)]
+    live = set(closure([*effects, *without(last.operands, dead)], needed))
+    return [p for p in sorted(dead) if block.args[p + 1] not in live]

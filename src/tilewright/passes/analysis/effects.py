@@ -9,9 +9,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, Pure
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import ancestors
 
 _PURE_DIALECTS = ("arith.", "math.")
-_REGION_OPS = ("scf.for", "scf.if", "scf.while")
+_LOOPS = ("scf.for", "scf.while")
+_REGION_OPS = (*_LOOPS, "scf.if")
 
 
 def is_pure(op: Operation) -> bool:
@@ -116,13 +118,8 @@ def erase_dead(block: Block) -> int:
 
 def loop_depth(value: SSAValue) -> int:
     """The number of `scf.for` and `scf.while` bodies around the definition of `value`."""
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    depth = 0
-    while block is not None and (parent := block.parent_op()) is not None:
-        depth += parent.name in ("scf.for", "scf.while")
-        block = parent.parent
-    return depth
+    above = value.owner.parent_op()
+    return 0 if above is None else sum(op.name in _LOOPS for op in (above, *ancestors(above)))
 
 
 def defined_inside(value: SSAValue, op: Operation) -> bool:

@@ -22,6 +22,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import initial, yielded
 from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwise
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
@@ -161,16 +162,13 @@ class Symbolic:
             return self.leaf(value)
         if value.index == 0 or constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
             return self.leaf(value)
-        end = block.last_op
-        if end is None:
-            return self.leaf(value)
-        following = end.operands[value.index - 1].owner
+        following = yielded(value).owner
         if not isinstance(following, arith.AddiOp) or not self._is_exact(following):
             return self.leaf(value)
         amount, _ = advanced_by(value, following) or (None, 0)
         if amount is None or defined_inside(amount, loop):
             return self.leaf(value)
-        return self.of(loop.iter_args[value.index - 1]) + self.leaf(block.args[0]) * self.of(amount)
+        return self.of(initial(value)) + self.leaf(block.args[0]) * self.of(amount)
 
 
 _DEPTH = 4

@@ -36,7 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.edit import erase, insert_before, used_in
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
@@ -193,7 +193,7 @@ class _Partition:
             group.tainted.update(op.results)
 
     def _fits(self, group: _Group, op: Operation, space: tuple[int, ...]) -> bool:
-        if space != group.space or any(v in group.tainted for v in _captured(op)):
+        if space != group.space or any(v in group.tainted for v in used_in(op)):
             return False
         if isinstance(op, AXIS_OPS):
             alone = group.axis is None or (
@@ -232,11 +232,6 @@ def _acts(op: Operation) -> bool:
     return any(
         isinstance(o, acts) or (isinstance(o, tile.LoadOp) and o.volatile) for o in op.walk()
     )
-
-
-def _captured(op: Operation) -> list[SSAValue]:
-    """All values that `op` and the operations nested in it use."""
-    return [v for o in op.walk() for v in o.operands]
 
 
 def _may_share(first: Operation, second: Operation, nested: bool) -> bool:
@@ -334,7 +329,7 @@ class _Outliner:
         """Clone what `member` needs from outside: virtual tiles and cheap recomputations."""
         inner = {r for o in member.walk() for r in o.results}
         inner |= {a for o in member.walk() for reg in o.regions for b in reg.blocks for a in b.args}
-        for value in _captured(member):
+        for value in used_in(member):
             if value not in inner:
                 self._clone(value, group, body, mapping)
 

@@ -27,7 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.edit import initial, insert_before, yielded
 from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
@@ -61,7 +61,7 @@ def _reduction(loop: scf.ForOp, argument: BlockArgument) -> tile.ReduceOp | None
     """The sum over lanes that an argument of a loop is increased by, and nothing else uses; None for others."""
     if not tile.is_tile(argument) or tile.element_of(argument) != f32:
         return None
-    add = end_of(loop.body.block).operands[argument.index - 1].owner
+    add = yielded(argument).owner
     if not isinstance(add, arith.AddfOp) or _only_user(add.result) is None:
         return None
     for kept, added in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
@@ -121,7 +121,7 @@ def _lanes(op: tile.ReduceOp) -> int:
 
 def _defer(loop: scf.ForOp, argument: BlockArgument, reduction: tile.ReduceOp) -> None:
     lanes = IntegerAttr(_lanes(reduction), i32)
-    start, result = loop.iter_args[argument.index - 1], loop.results[argument.index - 1]
+    start, result = initial(argument), loop.results[argument.index - 1]
     split = gpu.SplitOverLanesOp.create(
         operands=[start], properties={"lanes": lanes}, result_types=[start.type]
     )

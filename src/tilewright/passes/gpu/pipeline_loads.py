@@ -47,10 +47,12 @@ from tilewright.passes.analysis.edit import (
     branch,
     end_of,
     erase,
+    initial,
     insert_before,
     replace_op,
     start_of,
     with_operands,
+    yielded,
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -290,13 +292,11 @@ class Pipeliner:
         self, mapping: dict[SSAValue, SSAValue], before: Operation
     ) -> dict[SSAValue, SSAValue]:
         """Counter and carried scalars one iteration later."""
-        end = end_of(self.body)
         counter = self.body.args[0]
         following = Emitter(before).binary(arith.AddiOp, mapping[counter], self.loop.step)
         state: dict[SSAValue, SSAValue] = {counter: following}
         for arg in self.carried:
-            value = end.operands[arg.index - 1]
-            state[arg] = mapping.get(value, value)
+            state[arg] = mapping.get(yielded(arg), yielded(arg))
         return state
 
     # ---- before the loop -----------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class Pipeliner:
         """Issue the copies of the first iterations; return the state of the iteration after those."""
         loop = self.loop
         state: dict[SSAValue, SSAValue] = {self.body.args[0]: loop.lb}
-        state.update({arg: loop.iter_args[arg.index - 1] for arg in self.carried})
+        state.update({arg: initial(arg) for arg in self.carried})
         for stage in range(self.ahead):
             mapping, active = self._advance(state, loop)
             slot = self._stage(stage, loop)

@@ -45,10 +45,12 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import (
     end_of,
+    initial,
     insert_before,
     outermost_in,
     replace_op,
     start_of,
+    yielded,
 )
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -281,7 +283,7 @@ class _Prefetcher:
         ops, carried = sliced
         self.ops = [op for op in loop.body.block.ops if op in {*ops, *loads}]
         first: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: loop.lb}
-        first.update({arg: loop.iter_args[arg.index - 1] for arg in carried})
+        first.update({arg: initial(arg) for arg in carried})
         loaded, _ = self._load(first, loop)
         after = self._following(carried, loaded)
         inits = [*(after[arg] for arg in carried), *(loaded[v] for v in results)]
@@ -335,9 +337,7 @@ class _Prefetcher:
         self, carried: list[BlockArgument], mapping: dict[SSAValue, SSAValue]
     ) -> dict[SSAValue, SSAValue]:
         """The carried values one iteration after that of `mapping`."""
-        end = end_of(self.loop.body.block)
-        values = {arg: end.operands[arg.index - 1] for arg in carried}
-        return {arg: mapping.get(value, value) for arg, value in values.items()}
+        return {arg: mapping.get(yielded(arg), yielded(arg)) for arg in carried}
 
 
 def _sink(copy: Operation, old: SSAValue, end: Operation) -> None:

@@ -51,10 +51,10 @@ from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, BlockArgument, Operation
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import end_of, start_of
+from tilewright.passes.analysis.edit import start_of, yielded
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.batch_loads import is_clear_of, is_simple
@@ -110,13 +110,12 @@ def _is_reversible(loop: scf.ForOp) -> bool:
         if isinstance(store, tile.Store)
         for other in accesses
     )
-    return free and all(_is_commutative(loop, arg.index) for arg in loop.body.block.args[1:])
+    return free and all(map(_is_commutative, loop.body.block.args[1:]))
 
 
-def _is_commutative(loop: scf.ForOp, number: int) -> bool:
+def _is_commutative(arg: BlockArgument) -> bool:
     """Whether a carried value is only combined with values of one iteration, in an order that does not matter."""
-    arg = loop.body.block.args[number]
-    made = end_of(loop.body.block).operands[number - 1].owner
+    made = yielded(arg).owner
     users = [use.operation for use in arg.uses]
     return (
         isinstance(made, Operation)

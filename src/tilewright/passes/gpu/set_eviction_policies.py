@@ -48,6 +48,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.aliasing import same_addresses, same_scalar
+from tilewright.passes.analysis.edit import initial
 from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
@@ -126,7 +127,7 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
     loop = value.owner.parent_op()
     if not isinstance(loop, scf.ForOp):
         return ()
-    return [loop.iter_args[value.index - 1] if value.index else loop.lb]
+    return [initial(value) if value.index else loop.lb]
 
 
 def _is_private(address: SSAValue, axes: set[int]) -> bool:

@@ -34,8 +34,10 @@ from tilewright.passes.analysis.edit import (
     Mapping,
     branch,
     end_of,
+    initial,
     insert_before,
     replace_op,
+    yielded,
 )
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -89,10 +91,9 @@ def _ring_counters(loop: scf.ForOp) -> tuple[int, dict[BlockArgument, int]]:
     """The number of stages and where the numbers that count them begin; 0 and none if there are none, or several rings."""
     found: dict[BlockArgument, int] = {}
     sizes: set[int] = set()
-    ends = end_of(loop.body.block).operands
     for argument in loop.body.block.args[1:]:
-        start = constant_int(loop.iter_args[argument.index - 1])
-        size = _ring_size(argument, ends[argument.index - 1])
+        start = constant_int(initial(argument))
+        size = _ring_size(argument, yielded(argument))
         if start is not None and size is not None and 0 <= start < size:
             found[argument] = start
             sizes.add(size)
@@ -100,8 +101,7 @@ def _ring_counters(loop: scf.ForOp) -> tuple[int, dict[BlockArgument, int]]:
         return 0, {}
     size = sizes.pop()
     for argument in loop.body.block.args[1:]:  # the stage of the iteration before
-        start = constant_int(loop.iter_args[argument.index - 1])
-        following = ends[argument.index - 1]
+        start, following = constant_int(initial(argument)), yielded(argument)
         if start is None or not isinstance(following, BlockArgument):
             continue
         if found.get(following) == (start + 1) % size:

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import access_arithmetic
-from tilewright.passes.analysis.edit import branch, end_of, replace_op, with_operands
+from tilewright.passes.analysis.edit import branch, end_of, replace_op, with_operands, yielded
 from tilewright.passes.analysis.effects import (
     defined_inside,
     erase_dead,
@@ -174,7 +174,7 @@ class _Axes:
         if not isinstance(acc, BlockArgument) or acc.owner is not body or acc.index == 0:
             return False
         uses = [*acc.uses, *op.result.uses]
-        return len(uses) == 2 and end_of(body).operands[acc.index - 1] is op.result
+        return len(uses) == 2 and yielded(acc) is op.result
 
     def _of_load(self, op: tile.LoadViewOp) -> int | None:
         """The dimension along which the load of the next iteration follows."""

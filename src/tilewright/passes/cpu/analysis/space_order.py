@@ -14,6 +14,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu
+from tilewright.passes.analysis.edit import used_in
 from tilewright.passes.cpu.analysis.classify import CONTROL, group_space, has_tiles, is_virtual
 
 Space = tuple[int, ...]
@@ -71,7 +72,7 @@ def _ready(ops: list[Operation], spaces: dict[Operation, Space]) -> set[Space]:
     waiting: set[SSAValue] = set()
     found = set[Space]()
     for op in ops:
-        waits = any(v in waiting for v in _needed(op))
+        waits = any(v in waiting for v in used_in(op))
         if op in spaces and not waits:
             found.add(spaces[op])
         if waits or op in spaces:
@@ -86,12 +87,8 @@ def _taken(
     waiting: set[SSAValue] = set()
     found = []
     for op in ops:
-        if spaces.get(op, space) != space or any(v in waiting for v in _needed(op)):
+        if spaces.get(op, space) != space or any(v in waiting for v in used_in(op)):
             waiting.update(op.results)
         else:
             found.append(op)
     return found
-
-
-def _needed(op: Operation) -> list[SSAValue]:
-    return [v for nested in op.walk() for v in nested.operands]

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import closure, incoming
+from tilewright.passes.analysis.edit import used_in
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.gpu.analysis.num_ctas import number_around
@@ -70,4 +71,4 @@ def _made_of(value: SSAValue) -> list[SSAValue]:
         return []
     if isinstance(op, scf.ForOp):
         return [op.lb, op.ub, op.step, *(incoming(value) or ())]
-    return [v for inner in op.walk() for v in inner.operands]
+    return used_in(op)

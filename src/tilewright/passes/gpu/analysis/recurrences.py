@@ -14,25 +14,23 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, results_of_users
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import yielded
 
 
 def is_recurrence(loop: scf.ForOp) -> bool:
     """Whether an iteration stores, or reduces for the next one, tiles that it computes from a carried tile that depends
     on itself."""
-    body, end = loop.body.block, end_of(loop.body.block)
-    for arg in body.args[1:]:
-        if not tile.is_tile(arg):
-            continue
+    body = loop.body.block
+    for arg in filter(tile.is_tile, body.args[1:]):
         state = tiles_from([arg])
-        if end.operands[arg.index - 1] in state and any(
+        if yielded(arg) in state and any(
             isinstance(use.operation, tile.Store) for value in state for use in value.uses
         ):
             return True
     for op in body.ops:
         if isinstance(op, tile.ReduceOp):
             made = tiles_from(op.results)
-            carried = [a for a in body.args[1:] if end.operands[a.index - 1] in made]
+            carried = [a for a in body.args[1:] if yielded(a) in made]
             if not tiles_from(carried).keys().isdisjoint(op.inputs):
                 return True
     return False
@@ -40,14 +38,13 @@ def is_recurrence(loop: scf.ForOp) -> bool:
 
 def is_search(loop: scf.ForOp) -> bool:
     """Whether an iteration loads, tile by tile, from where what the previous one loaded says (a binary search)."""
-    body, end = loop.body.block, end_of(loop.body.block)
+    body = loop.body.block
     loads = [op for op in body.ops if isinstance(op, tile.Load)]
-    for arg in body.args[1:]:
-        if tile.is_tile(arg):
-            state = tiles_from([arg])
-            dependent = [op for op in loads if not state.keys().isdisjoint(_places(op))]
-            if end.operands[arg.index - 1] in tiles_from(op.results[0] for op in dependent):
-                return True
+    for arg in filter(tile.is_tile, body.args[1:]):
+        state = tiles_from([arg])
+        dependent = [op for op in loads if not state.keys().isdisjoint(_places(op))]
+        if yielded(arg) in tiles_from(op.results[0] for op in dependent):
+            return True
     return False
 
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import ancestors, closure, sources
-from tilewright.passes.analysis.edit import block_of, end_of
+from tilewright.passes.analysis.edit import block_of, end_of, used_in
 from tilewright.passes.analysis.effects import (
     defined_inside,
     has_effect,
@@ -290,9 +290,7 @@ def ops_of(block: Block, loops: frozenset[Operation]) -> Iterator[Operation]:
 
 def used_by(op: Operation) -> list[SSAValue]:
     """Operands of an operation and, for loops, of its body."""
-    if not isinstance(op, scf.ForOp):
-        return list(op.operands)
-    return [v for inner in op.walk() for v in inner.operands]
+    return used_in(op) if isinstance(op, scf.ForOp) else list(op.operands)
 
 
 def is_sum_of_rows(op: Operation) -> bool:

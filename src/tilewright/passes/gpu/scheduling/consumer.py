@@ -19,7 +19,14 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.edit import branch, end_of, insert_before, replace_op, with_operands
+from tilewright.passes.analysis.edit import (
+    branch,
+    end_of,
+    initial,
+    insert_before,
+    replace_op,
+    with_operands,
+)
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
@@ -218,7 +225,7 @@ class Consumer:
         for op, _ in self.schedule.order:
             emitter.emit(op, 0)
         emitter.finish()
-        values = [emitter.value(yielded(loop, a), 0) for a in self.arguments]
+        values = [emitter.value(yielded(a), 0) for a in self.arguments]
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase]
         new = self._for(loop.lb, inits, block)
@@ -249,7 +256,7 @@ class Consumer:
             if shift == 0:
                 emitter.emit(op, 0)
         emitter.finish()
-        inits = self._state(emitter, 0, [loop.iter_args[a.index - 1] for a in self.late])
+        inits = self._state(emitter, 0, [initial(a) for a in self.late])
         next_ = advance(at, self.stages, end)
         start = Emitter(end).binary(arith.AddiOp, loop.lb, loop.step)
         new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase])
@@ -266,8 +273,7 @@ class Consumer:
         emitter.finish()
         early = dict(zip([a for a in self.arguments if a not in self.late], state, strict=False))
         values = [
-            emitter.value(yielded(loop, a), 0) if a in self.late else early[a]
-            for a in self.arguments
+            emitter.value(yielded(a), 0) if a in self.late else early[a] for a in self.arguments
         ]
         return [*values, stage, phase]
 
@@ -291,9 +297,7 @@ class Consumer:
             ):  # values of the previous iteration, for the early steps of this one
                 self._hand_over(emitter, early, late)
         emitter.finish()
-        values = self._state(
-            emitter, 0, [emitter.value(yielded(self.loop, a), 1) for a in self.late]
-        )
+        values = self._state(emitter, 0, [emitter.value(yielded(a), 1) for a in self.late])
         self._define_operands_late(early, end)
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase, here.stage, here.phase]
@@ -320,17 +324,13 @@ class Consumer:
         """Forward values of late steps to the arguments of the next iteration; an MMA stays in flight until an
         early step uses it."""
         for argument in self.late:
-            value = _through_waits(yielded(self.loop, argument))
+            value = _through_waits(yielded(argument))
             early[argument] = late.get(value, value)
 
     def _state(self, emitter: StepEmitter, shift: int, late: list[SSAValue]) -> list[SSAValue]:
         """The carried values of the rotated loop: early arguments of the next iteration, values crossing the
         iteration, and late arguments of this iteration."""
-        early = [
-            emitter.value(yielded(self.loop, a), shift)
-            for a in self.arguments
-            if a not in self.late
-        ]
+        early = [emitter.value(yielded(a), shift) for a in self.arguments if a not in self.late]
         return [*early, *(emitter.value(v, shift) for v in self.crossing), *late]
 
     def _enter(self, mapping: Mapping, state: Sequence[SSAValue]) -> None:

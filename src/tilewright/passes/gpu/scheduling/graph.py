@@ -14,7 +14,6 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import defined_inside, has_effect, is_pure
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
@@ -151,8 +150,3 @@ def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | N
     readers = [op for op in ops if op in users and op is not copy]
     known = all(isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) for op in readers)
     return readers if readers and known and not outside else None
-
-
-def yielded(loop: scf.ForOp, argument: BlockArgument) -> SSAValue:
-    """The value of a body argument in the next iteration."""
-    return end_of(loop.body.block).operands[argument.index - 1]

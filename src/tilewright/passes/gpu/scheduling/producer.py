@@ -17,7 +17,9 @@ from tilewright.passes.analysis.edit import (
     branch,
     end_of,
     erase,
+    initial,
     insert_before,
+    yielded,
 )
 from tilewright.passes.analysis.effects import has_effect, is_pure
 from tilewright.passes.analysis.emit import Emitter
@@ -47,7 +49,7 @@ def slice_of(function: FuncOp, loop: scf.ForOp, values: list[SSAValue]) -> Slice
     if found is None or any(map(tile.is_tile, found[1])):
         return None
     inside, carried = found
-    needed = [*values, *loop.operands[:3], *(loop.iter_args[a.index - 1] for a in carried)]
+    needed = [*values, *loop.operands[:3], *map(initial, carried)]
     needed += [v for op in inside for v in op.operands]
     outside = backward_slice(function.body.block, needed, repeatable)
     return None if outside is None else Slice(inside, carried, outside[0])
@@ -96,7 +98,7 @@ def producer_loop(
     def there(value: SSAValue) -> SSAValue:
         return outside.get(value, value)
 
-    inits = [*(there(loop.iter_args[a.index - 1]) for a in carried), first.stage, first.phase]
+    inits = [*(there(initial(a)) for a in carried), first.stage, first.phase]
     e = Emitter(before, loop.location)
     new, inner = e.loop([there(v) for v in loop.operands[:3]], inits)
     counter, *scalars, stage, phase = new.body.block.args
@@ -108,8 +110,8 @@ def producer_loop(
     }
     mapping = issue(state, at, end)
     after = advance(at, stages, end)
-    yields = [end_of(loop.body.block).operands[a.index - 1] for a in carried]
-    end.operands = [*(mapping.get(v, v) for v in yields), after.stage, after.phase]
+    yields = (mapping.get(v, v) for v in map(yielded, carried))
+    end.operands = [*yields, after.stage, after.phase]
     return new
 
 

@@ -81,7 +81,7 @@ def _shift_of(graph: LoopGraph, late: set[Operation], value: SSAValue) -> int:
         if made.index == 0 or made in seen:
             return 0
         seen.add(made)
-        made = graph.made_by(yielded(graph.loop, made))
+        made = graph.made_by(yielded(made))
     return int(made in late)
 
 
