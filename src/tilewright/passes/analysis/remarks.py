@@ -26,181 +26,146 @@ from tilewright.passes.analysis.emit import constant_int
 
 
 class Reason(Enum):
-    """Why an access has no better form. Value: a name for programs, what could not be proven, what provides it.
+    """Why an access has no better form. Value: what could not be proven, what provides it.
 
     In both texts `{0}`, `{1}` … stand for the subjects of a `Missed`.
     """
 
     # addresses that are not affine in the lane indices
     MAY_WRAP = (
-        "may-wrap",
         "the integer arithmetic of {0} may wrap",
         "compute it in 64 bits (`.to(tl.int64)`), or bound its operands with `tl.assume`",
     )
     LOADED_INDEX = (
-        "loaded-index",
         "the offset {0} is loaded from memory",
         "none for a true gather; where rows are contiguous, load one index per row and add `tl.arange`",
     )
     NOT_AFFINE = (
-        "not-affine",
         "the offset {0} is computed by {1}, which has no affine form",
         "write the offset as sums of `tl.arange` times strides, or mask instead of selecting",
     )
     SIGN_OF_START = (
-        "sign-of-start",
         "{0} is not known to be at least 0",
         "`tl.assume({0} >= 0)`, or an unsigned or constexpr argument",
     )
     CARRIED_POINTER = (
-        "carried-pointer",
         "the pointer {0} has no known base and stride",
         "advance a scalar offset in the loop, and add it to the pointer where it is used",
     )
-    VOLATILE = ("volatile", "the access is volatile", "leave out `volatile=True`")
+    VOLATILE = ("the access is volatile", "leave out `volatile=True`")
     # contiguity and alignment
-    NO_CONTIGUOUS_DIM = (
-        "no-unit-stride",
+    NO_UNIT_STRIDE = (
         "no dimension is known to have stride 1 (strides {all})",
         "pass a stride of 1 (it is compiled in), declare the stride `tl.constexpr`, or transpose the array",
     )
-    WRAPS_INSIDE_ROW = (
-        "wraps",
+    WRAPS = (
         "the offset wraps around at {0}",
         "`tl.multiple_of({0}, 16)` where it is one, or a mask in place of `%`",
     )
     ALIGNMENT = (
-        "alignment",
         "{0} is not known to be a multiple of {1} bytes",
         "pass a multiple of 16 (launches specialize on that), or `tl.multiple_of({0}, …)` / `tl.assume({0} % … == 0)`",
     )
     ADDRESS_ALIGNMENT = (
-        "address-alignment",
         "the address {0} is not known to be a multiple of {1} bytes",
         "pass an array that starts at a multiple of 16 bytes (a slice may not)",
     )
     SMALL_TILE = (
-        "small-tile",
         "a thread holds {0} neighboring elements",
         "a larger block along the contiguous dimension, or fewer warps",
     )
-    NARROW_ROW = ("narrow-row", "a row of the tile has {0} elements", "a larger block along it")
+    NARROW_ROW = ("a row of the tile has {0} elements", "a larger block along it")
     # copies to shared memory
-    OTHER_VALUE = ("other", "masked-off lanes are not 0", "`other=0`, and `tl.where` after it")
+    OTHER = ("masked-off lanes are not 0", "`other=0`, and `tl.where` after it")
     RESIDUAL_MASK = (
-        "residual-mask",
         "the mask is not an upper bound per dimension",
         "compare `tl.arange` terms with a bound per dimension, joined by `&`",
     )
-    INDEXED = ("indexed", "the offset along a dimension is not affine", "see the offset's reason")
-    NOT_A_MATRIX = ("rank", "the tile has {0} dimensions, a copy takes 2", "load a 2-D tile")
+    INDEXED = ("the offset along a dimension is not affine", "see the offset's reason")
+    RANK = ("the tile has {0} dimensions, a copy takes 2", "load a 2-D tile")
     WRITES_BETWEEN = (
-        "writes-between",
         "memory is written between the load and its use",
         "load right before the dot, or store after it",
     )
     SMALL_COPY = (
-        "small-copy",
         "an asynchronous copy moves 4, 8 or 16 aligned bytes, here {0}",
         "see the alignment's reason; or a larger block",
     )
-    SEVERAL_USES = ("several-uses", "the loaded tile has other uses than the dot", "load it twice")
-    NOT_IN_LOOP = (
-        "not-in-loop",
-        "the load is not in the block of the dot",
-        "load it next to the dot",
-    )
+    SEVERAL_USES = ("the loaded tile has other uses than the dot", "load it twice")
+    NOT_IN_LOOP = ("the load is not in the block of the dot", "load it next to the dot")
     LOOP_WRITES = (
-        "loop-writes",
         "the loop may write the array that it loads",
         "write to another array, or load before the loop what it does not change",
     )
     DOT_IN_BRANCH = (
-        "dot-in-branch",
         "the loop has a dot or a copy in a branch",
         "move the condition out of the loop, or select the operands with `tl.where`",
     )
     INNER_LOOP = (
-        "inner-loop",
         "the loop holds another loop with dots, and only innermost loops have schedules",
         "load before the inner loop what it does not need, or make the outer loop programs of the grid",
     )
     NO_PIPELINE = (
-        "no-pipeline",
         "the loop has no schedule with asynchronous copies",
         "keep loads unconditional in the loop's body, and do not write what it loads",
     )
-    ONE_STAGE = ("one-stage", "num_stages is 1", "`num_stages=3`")
+    ONE_STAGE = ("num_stages is 1", "`num_stages=3`")
     # TMA
-    NO_TMA = ("no-tma", "the target has no TMA", "")
+    NO_TMA = ("the target has no TMA", "")
     CLOBBERED = (
-        "clobbered",
         "the kernel may write the array that it reads",
         "write to another array: TMA reads are not ordered with a thread's stores",
     )
-    OTHER_COPY = (
-        "other-copy",
-        "the loop has another copy that is not a TMA tile",
-        "see that copy's reason",
-    )
+    OTHER_COPY = ("the loop has another copy that is not a TMA tile", "see that copy's reason")
     NO_ROOT = (
-        "no-root",
         "the base address {0} is not a kernel argument plus an offset",
         "pass the array as an argument of its own, or a tensor descriptor",
     )
     MAJOR_DIM = (
-        "major-dim",
         "shared memory holds the tile along another dimension than the array",
         "an MN-major operand that the MMA takes (16-bit), or transpose the array",
     )
     BOX_SHAPE = (
-        "box-shape",
         "the tile does not fit a TMA box ({0})",
         "rows of a multiple of 16 bytes, at most 256 elements along each dimension",
     )
     ROW_PITCH = (
-        "row-pitch",
         "the row pitch {0} is not one product of kernel arguments and constants",
         "pass the pitch as an argument",
     )
     SHAPE_ON_HOST = (
-        "shape-on-host",
         "the extent along a dimension is not computed from kernel arguments",
         "bound the mask by an argument",
     )
     COORDINATES = (
-        "coordinates",
         "the offset {0} does not divide into coordinates along the array's dimensions",
         "write it as row * pitch + column, or pass a tensor descriptor",
     )
     LIMIT_FORM = (
-        "limit-form",
         "the tile does not end as an array ends: {0}",
         "mask each dimension by an upper bound; rows beyond it must reach no unmasked store",
     )
-    TOO_MANY_DIMS = ("tma-rank", "a tensor map has at most 5 dimensions", "fewer batch strides")
+    TMA_RANK = ("a tensor map has at most 5 dimensions", "fewer batch strides")
     RANGE_CHECK = (
-        "range-check",
         "coordinates along dimension {0} are not known to be at least 0 and below 2^31",
         "`tl.assume` that the offset is at least 0",
     )
-    STORE_OPTIONS = ("store-options", "the store has {0}", "leave it out")
-    STORE_LAYOUT = (
-        "store-layout",
-        "the tile is stored from the layout in which it was computed",
-        "",
-    )
+    STORE_OPTIONS = ("the store has {0}", "leave it out")
+    STORE_LAYOUT = ("the tile is stored from the layout in which it was computed", "")
     STORE_ALIASED = (
-        "store-aliased",
         "the kernel accesses the array elsewhere, too",
         "write to an array that the kernel does not read",
     )
     STORE_SIZE = (
-        "store-size",
         "elements have {0} bytes, TMA stores are used for 2 and 4, and for pairs of bytes that a thread has",
         "",
     )
-    NO_ROOM = ("no-room", "shared memory has no room for the staged tile", "smaller blocks or fewer stages")  # fmt: skip
+    NO_ROOM = ("shared memory has no room for the staged tile", "smaller blocks or fewer stages")
+
+    @property
+    def code(self) -> str:
+        """The name for programs."""
+        return self.name.lower().replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -247,9 +212,11 @@ def report_missed(access: Operation, form: str, missed: object) -> None:
         return
     names = [describe(s) if isinstance(s, SSAValue) else str(s) for s in missed.subjects]
     bare = [name.strip("'") for name in names]
-    code, fact, help_ = missed.reason.value
+    fact, help_ = missed.reason.value
     fact = fact.format(*names, all=", ".join(names))
-    found.append(Remark(access, location_of(access), form, code, fact, help_.format(*bare)))
+    found.append(
+        Remark(access, location_of(access), form, missed.reason.code, fact, help_.format(*bare))
+    )
 
 
 def why_opaque(value: SSAValue) -> Missed:
@@ -271,8 +238,8 @@ def no_contiguous_dim(access: Operation) -> Missed:
     wrapped = [d for d, kind in enumerate(kinds) if kind == "wrapped"]
     for d, size in zip(wrapped, view.sizes, strict=True):
         if units[d]:
-            return Missed(Reason.WRAPS_INSIDE_ROW, (size,))
-    return Missed(Reason.NO_CONTIGUOUS_DIM, tuple(view.strides))
+            return Missed(Reason.WRAPS, (size,))
+    return Missed(Reason.NO_UNIT_STRIDE, tuple(view.strides))
 
 
 def root_cause(value: SSAValue, missed: Mapping[SSAValue, Missed]) -> Missed | None:

@@ -167,7 +167,7 @@ def _alignments(
             yield known.divisor(stride) * size, Missed(Reason.ALIGNMENT, (stride, WIDEST))
         elif start_size is not None:
             for value in start_size:
-                yield known.divisor(value) * size, Missed(Reason.WRAPS_INSIDE_ROW, (value,))
+                yield known.divisor(value) * size, Missed(Reason.WRAPS, (value,))
 
 
 def misaligned_base(pointer: SSAValue, size: int, known: Facts) -> Missed:

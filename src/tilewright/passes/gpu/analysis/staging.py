@@ -105,7 +105,7 @@ def copy_obstacle(
     hold other elements than those of the load, of one; None if it can."""
     dim = contiguous_dim(load)
     if load.other is not None and uniform_constant(load.other) != 0:
-        return Missed(Reason.OTHER_VALUE)
+        return Missed(Reason.OTHER)
     if dim is None:
         return no_contiguous_dim(load)
     if not wide and (load.mask is not None or load.indices):
@@ -113,7 +113,7 @@ def copy_obstacle(
     if _writes_between(load, op):
         return Missed(Reason.WRITES_BETWEEN)
     if len(tile.shape_of(load.result)) != 2:
-        return Missed(Reason.NOT_A_MATRIX, (len(tile.shape_of(load.result)),))
+        return Missed(Reason.RANK, (len(tile.shape_of(load.result)),))
     size = tile.element_bytes(load.result)
     layout = gpu.layout_of(load.result)
     run = LaneGroups(known).equal_run(load.mask, dim, run_length(load, known)) if wide else 1

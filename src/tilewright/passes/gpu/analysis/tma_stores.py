@@ -157,7 +157,7 @@ def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
     if dim is None:
         return no_contiguous_dim(op)
     if len(shape) != 2:
-        return Missed(Reason.NOT_A_MATRIX, (len(shape),))
+        return Missed(Reason.RANK, (len(shape),))
     layout = gpu.layout_of(convert.source)
     in_a_row = layout.num_consecutive(dim, _FEWEST_BYTES) if layout is not None else 1
     if size not in _SIZES or size * in_a_row < _FEWEST_BYTES:

@@ -182,7 +182,7 @@ def match_tma_tile(
         # rows without an end go on in front of x = 0, where the tile of an earlier row ends
         return Missed(Reason.COORDINATES, (copy.base,))
     if 2 + len(planes) + divided > _MOST_DIMS:
-        return Missed(Reason.TOO_MANY_DIMS)
+        return Missed(Reason.TMA_RANK)
     return _tile(copy, root, between, lines, planes, divided, seen, shared, inequalities, origin)
 
 
