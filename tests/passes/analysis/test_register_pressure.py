@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.ir.text import parse_ir
-from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
+from tilewright.passes.gpu.analysis.registers import peak_live_registers
 
 SUM = """ = "tile.reduce"({}) <{{axis = 0 : i32}}> ({{
 ^bb0(%l: f32, %r: f32):

@@ -20,7 +20,7 @@ from tilewright.backends.nvidia.occupancy import ENOUGH_BYTES
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.sectors import SECTOR_BYTES, has_sector_per_element
+from tilewright.passes.gpu.analysis.accesses import SECTOR_BYTES, has_sector_per_element
 from tilewright.targets import TargetInfo
 
 _FEWEST_CTAS = 2

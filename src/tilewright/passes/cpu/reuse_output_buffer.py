@@ -59,7 +59,7 @@ class ReuseOutputBuffer(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
-        for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
+        for block in list(function.walk_blocks()):
             _park_in_block(block)
 
 

@@ -45,10 +45,9 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
+from tilewright.passes.gpu.analysis.accesses import SECTOR_BYTES, has_sector_per_element
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
-from tilewright.passes.gpu.analysis.register_pressure import instructions
-from tilewright.passes.gpu.analysis.registers import registers_of
-from tilewright.passes.gpu.analysis.sectors import SECTOR_BYTES, has_sector_per_element
+from tilewright.passes.gpu.analysis.registers import instructions, registers_of
 from tilewright.targets import TargetInfo
 
 _LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)

@@ -91,8 +91,7 @@ class _Combiner:
         self.max_bytes = max_bytes
 
     def run(self, function: FuncOp) -> None:
-        blocks = [b for op in function.walk() for region in op.regions for b in region.blocks]
-        for block in blocks:
+        for block in list(function.walk_blocks()):
             for group in list(_groups(block)):
                 for record in self._records(group):
                     for fields in self._vectors(record):

@@ -57,8 +57,12 @@ from tilewright.dialects import tile
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
-from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
+from tilewright.passes.gpu.analysis.held_rows import (
+    HeldRows,
+    late_operations,
+    merge_reductions,
+    sink,
+)
 from tilewright.passes.gpu.analysis.num_ctas import (
     BLOCKS,
     CTAS_PER_SM,

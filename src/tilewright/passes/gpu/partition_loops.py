@@ -39,7 +39,7 @@ from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element
+from tilewright.passes.gpu.analysis.registers import instructions_per_element
 from tilewright.passes.gpu.batch_loads import is_simple
 from tilewright.targets import TargetInfo
 

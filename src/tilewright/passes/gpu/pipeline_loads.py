@@ -71,11 +71,10 @@ from tilewright.passes.gpu.analysis.loop_dots import (
     PipelinePattern,
     find_pipeline_pattern,
     find_single_dot,
+    report_serial_copies,
 )
 from tilewright.passes.gpu.analysis.num_ctas import number_around, warps_of
-from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
-from tilewright.passes.gpu.analysis.registers import PARTITIONS
-from tilewright.passes.gpu.analysis.serial_copies import report_serial_copies
+from tilewright.passes.gpu.analysis.registers import LOAD_CYCLES, PARTITIONS, iteration_cycles
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside, max_scratch_bytes
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.scheduling.cost import WARPS_PER_GROUP

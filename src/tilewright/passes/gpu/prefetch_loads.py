@@ -60,8 +60,12 @@ from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, 
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
 from tilewright.passes.gpu.analysis.num_ctas import warps_of
 from tilewright.passes.gpu.analysis.recurrences import is_recurrence
-from tilewright.passes.gpu.analysis.register_pressure import LOAD_CYCLES, iteration_cycles
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread, registers_allowed
+from tilewright.passes.gpu.analysis.registers import (
+    LOAD_CYCLES,
+    iteration_cycles,
+    max_registers_per_thread,
+    registers_allowed,
+)
 from tilewright.passes.gpu.analysis.unrolling import unroll_by
 from tilewright.passes.gpu.scheduling.ring import compare
 from tilewright.passes.gpu.scheduling.shifts import registers

@@ -65,8 +65,7 @@ from tilewright.passes.analysis.effects import (
     is_volatile,
 )
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations
-from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
+from tilewright.passes.gpu.analysis.held_rows import is_free, late_operations, merge_reductions
 from tilewright.passes.gpu.analysis.min_cut import min_vertex_cut
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread

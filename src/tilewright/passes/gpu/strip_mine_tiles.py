@@ -55,12 +55,12 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
-from tilewright.passes.gpu.analysis.register_pressure import (
+from tilewright.passes.gpu.analysis.registers import (
     instructions,
     instructions_per_element,
+    max_registers_per_thread,
     peak_live_registers,
 )
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.strip_plan import (
     Group,
     Plan,

@@ -357,3 +357,14 @@ class _Steps:
         if not isinstance(loop, scf.ForOp):
             return _UNRELATED
         return self.of(loop.iter_args[position_of(value) - 1], dim)
+
+
+SECTOR_BYTES = 32
+"""Of the caches, in which memory is read whatever part of them a thread wants."""
+
+
+def has_sector_per_element(op: Operation, known: Facts) -> bool:
+    """Whether each element of an access lies in a different sector: a strided vector."""
+    if not isinstance(op, tile.View) or tile.view_kinds(op) != ("strided",):
+        return False
+    return known.divisor(op.strides[0]) * tile.element_bytes(tile.accessed(op)) >= SECTOR_BYTES

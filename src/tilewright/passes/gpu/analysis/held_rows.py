@@ -1,4 +1,4 @@
-"""Estimate the row data that a program keeps in registers across its reductions."""
+"""Rows that a program keeps in registers across its reductions, and how to wait for fewer reductions with fewer rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, sources
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, replace_values
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise, is_volatile
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
 
@@ -85,7 +85,7 @@ def late_operations(function: FuncOp) -> dict[Operation, Operation]:
     the loaded memory. The delayed loads still hit in cache, because all programs read the same data.
     """
     found: dict[Operation, Operation] = {}
-    for block in (r.block for op in function.walk() for r in op.regions if r.blocks):
+    for block in function.walk_blocks():
         shared: set[SSAValue] = set()
         for op in block.ops:
             if isinstance(op, tile.Load):
@@ -149,3 +149,63 @@ def _words(value: SSAValue) -> int:
     if not tile.is_tile(value) or tile.element_of(value) == i1:
         return 0
     return -(-tile.bytes_of(value) // 4)
+
+
+def merge_reductions(function: FuncOp) -> None:
+    """Merge independent reductions, which then share one exchange between CTAs: each with the first of its block that has
+    its shape and follows its inputs."""
+    for block in list(function.walk_blocks()):
+        merged: list[tile.ReduceOp] = []
+        for op in list(block.ops):
+            if not isinstance(op, tile.ReduceOp):
+                continue
+            place = {each: i for i, each in enumerate(block.ops)}
+            at = next((i for i, other in enumerate(merged) if _takes_in(other, op, place)), None)
+            if at is None:
+                merged.append(op)
+            else:
+                merged[at] = _merge(merged[at], op)
+
+
+def _takes_in(first: tile.ReduceOp, second: tile.ReduceOp, place: dict[Operation, int]) -> bool:
+    """Return whether two reductions are compatible and the operands of the second are defined before the first."""
+    alike = tile.shape_of(first.inputs[0]) == tile.shape_of(second.inputs[0])
+    alike = alike and first.axis == second.axis
+    needed = [*second.operands, *(v for op in second.combine.block.ops for v in op.operands)]
+    return alike and all(
+        place.get(v.owner, -1) < place[first] for v in needed if isinstance(v.owner, Operation)
+    )
+
+
+def _merge(first: tile.ReduceOp, second: tile.ReduceOp) -> tile.ReduceOp:
+    """Replace two reductions by one of the operands of both, at the position of the first."""
+    both = (first, second)
+    inputs = [v for op in both for v in op.inputs]
+    elements = [tile.element_of(v) for v in inputs]
+    block = Block(arg_types=[*elements, *elements])
+    yielded: list[SSAValue] = []
+    begin = 0
+    for op in both:
+        count = len(op.inputs)
+        mine = range(begin, begin + count)
+        args = [block.args[side * len(inputs) + i] for side in range(2) for i in mine]
+        mapping: dict[SSAValue, SSAValue] = dict(zip(op.combine.block.args, args, strict=True))
+        end = end_of(op.combine.block)
+        for inner in op.combine.block.ops:
+            if inner is not end:
+                block.add_op(inner.clone(mapping))
+        yielded += [mapping.get(v, v) for v in end.operands]
+        begin += count
+    block.add_op(tile.YieldOp.create(operands=yielded))
+    new = tile.ReduceOp.create(
+        operands=inputs,
+        result_types=[r.type for op in both for r in op.results],
+        properties={"axis": first.axis},
+        regions=[Region(block)],
+        location=first.location,
+    )
+    insert_before(new, first)
+    replace_values([r for op in both for r in op.results], new.results)
+    for op in both:
+        erase(op)
+    return new

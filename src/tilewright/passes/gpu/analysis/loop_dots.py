@@ -1,4 +1,4 @@
-"""What `promote-shared` leaves in the body of a loop: copies, waits for them, and what reads them."""
+"""What `promote-shared` leaves in the body of a loop: copies, waits for them, what reads them, and why no pass pipelines it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import gpu
+from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import following
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -132,3 +133,23 @@ def _waited_for(mma: gpu.WgmmaOp) -> bool:
         return True
     wait = next((op for op in following(mma) if isinstance(op, gpu.WgmmaWaitOp)), None)
     return wait is not None and wait.pending.value.data == 0
+
+
+def report_serial_copies(loop: scf.ForOp, stages: int) -> None:
+    """Report the copies that the loop waits for where it issues them."""
+    for op in loop.body.block.ops:
+        if isinstance(op, gpu.AsyncCopyOp) and gpu.buffer_type(op.buffer).stages.data == 1:
+            reason = Reason.ONE_STAGE if stages < 2 else _obstacle(loop, op)
+            report_missed(op, "copy in a pipeline", Missed(reason))
+
+
+def _obstacle(loop: scf.ForOp, copy: gpu.AsyncCopyOp) -> Reason:
+    """Why a loop is not pipelined."""
+    if may_clobber(loop, [copy.base]):
+        return Reason.LOOP_WRITES
+    scheduled = (gpu.WgmmaOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, tile.DotOp)
+    nested = [op for op in loop.body.block.ops if op.regions]
+    nested = [op for op in nested if any(isinstance(o, scheduled) for o in op.walk())]
+    if any(isinstance(o, scf.ForOp | scf.WhileOp) for op in nested for o in op.walk()):
+        return Reason.INNER_LOOP
+    return Reason.DOT_IN_BRANCH if nested else Reason.NO_PIPELINE
