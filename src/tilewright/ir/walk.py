@@ -48,6 +48,11 @@ def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
     return next((a for a in ancestors(op) if isinstance(a, scf.ForOp | scf.WhileOp)), None)
 
 
+def has_loops(loop: scf.ForOp) -> bool:
+    """Whether a loop has others in it."""
+    return any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk())
+
+
 def closure(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
     """`start` and what follows from it transitively, each once, depth first from the last.
 

@@ -44,7 +44,7 @@ class FoldReshape(Pass):
         for op in list(module.walk()):
             if isinstance(op, tile.ReshapeOp):
                 load = op.source.owner
-                if isinstance(load, tile.LoadViewOp) and len(list(load.result.uses)) == 1:
+                if isinstance(load, tile.LoadViewOp) and load.result.has_one_use():
                     _fold_load(op, load)
             elif isinstance(op, tile.StoreViewOp) and isinstance(op.value.owner, tile.ReshapeOp):
                 _fold_store(op, op.value.owner)

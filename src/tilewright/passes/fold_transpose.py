@@ -45,7 +45,7 @@ class FoldTranspose(Pass):
             if isinstance(op, tile.TransOp) and isinstance(op.source.owner, tile.LoadViewOp):
                 load = op.source.owner
                 beyond = load.other is not None and tile.is_tile(load.other)
-                if len(list(load.result.uses)) == 1 and not beyond:
+                if load.result.has_one_use() and not beyond:
                     _fold(op, load)
 
 

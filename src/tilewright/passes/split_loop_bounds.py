@@ -54,9 +54,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.walk import has_loops
 from tilewright.passes.analysis.edit import backward_slice, block_of, post_order, replace_op
 from tilewright.passes.analysis.effects import defined_inside, erase_dead, is_pure
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import LOOP_INDEX
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.folding.control import inline
@@ -116,9 +117,7 @@ def _split(loop: scf.ForOp, conditions: int) -> bool:
 
 def _is_innermost(loop: scf.ForOp) -> bool:
     """Whether a normalized loop has no loop in it."""
-    if (constant_int(loop.lb), constant_int(loop.step)) != (0, 1):
-        return False
-    return not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk())
+    return is_normalized(loop) and not has_loops(loop)
 
 
 def _condition(loop: scf.ForOp) -> _Condition | None:

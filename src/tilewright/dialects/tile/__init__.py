@@ -25,6 +25,7 @@ from tilewright.dialects.tile.base import (
     element_of,
     elements_of,
     elementwise_trait,
+    has_tiles,
     ints,
     is_tile,
     moves_lanes,

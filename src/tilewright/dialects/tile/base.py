@@ -83,6 +83,11 @@ def is_tile(value: SSAValue | Attribute) -> bool:
     return type(kind) is TensorType
 
 
+def has_tiles(op: Operation) -> bool:
+    """Whether an operand or result of `op` itself is a tile."""
+    return any(map(is_tile, (*op.operands, *op.results)))
+
+
 def element_bytes(element: SSAValue | Attribute) -> int:
     """Bytes that an element, given by a scalar or tile or its type, takes in memory. Raises TypeError for types
     without a size."""

@@ -20,7 +20,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import defined_inside
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.emit import constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
@@ -82,9 +82,7 @@ def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[
 
 def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     """Whether the structured access `first` ends before the start of `second` in every later iteration of `loop`."""
-    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
-        return False
-    if not _have_one_root(first, second, loop):
+    if not is_normalized(loop) or not _have_one_root(first, second, loop):
         return False
     symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     start_a, start_b = (offset_of(tile.pointer_of(op), symbols) for op in (first, second))
@@ -180,7 +178,7 @@ class _Facts:
             if counter not in polynomial.leaves():
                 continue
             factor = _factor(polynomial, counter)
-            if factor is None or constant_int(inner.lb) != 0 or constant_int(inner.step) != 1:
+            if factor is None or not is_normalized(inner):
                 return None
             polynomial = polynomial - factor * Polynomial.leaf(counter)
             if not self.is_nonnegative(factor if least else -factor):

@@ -39,6 +39,11 @@ def constant_int(value: SSAValue) -> int | None:
     return None
 
 
+def is_normalized(loop: scf.ForOp) -> bool:
+    """Whether a loop counts 0, 1, 2 …, as `normalize-loops` leaves them."""
+    return constant_int(loop.lb) == 0 and constant_int(loop.step) == 1
+
+
 def constant_float(value: SSAValue) -> float | None:
     """Return the value of a floating-point `arith.constant`, or None."""
     owner = value.owner

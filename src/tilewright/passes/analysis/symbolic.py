@@ -24,7 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import initial, yielded
 from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwise
-from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.emit import constant_int, is_normalized
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.facts.operations import advanced_by, width_of
 from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomial
@@ -160,7 +160,7 @@ class Symbolic:
         loop = block.parent_op()
         if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument):
             return self.leaf(value)
-        if value.index == 0 or constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+        if value.index == 0 or not is_normalized(loop):
             return self.leaf(value)
         following = yielded(value).owner
         if not isinstance(following, arith.AddiOp) or not self._is_exact(following):

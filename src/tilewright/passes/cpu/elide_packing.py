@@ -106,10 +106,10 @@ def _register_tiles(plan: DotPlan, target: TargetInfo) -> list[MicroTile]:
 def _loaded(value: SSAValue) -> tuple[tile.LoadViewOp | None, list[Operation]]:
     """The load that a dot's operand is, looking through reshapes; and all of them, the load last."""
     chain: list[Operation] = []
-    while isinstance(op := value.owner, tile.ReshapeOp) and len(list(value.uses)) == 1:
+    while isinstance(op := value.owner, tile.ReshapeOp) and value.has_one_use():
         chain.append(op)
         value = op.source
-    if isinstance(op, tile.LoadViewOp) and len(list(value.uses)) == 1:
+    if isinstance(op, tile.LoadViewOp) and value.has_one_use():
         return op, [*chain, op]
     return None, []
 

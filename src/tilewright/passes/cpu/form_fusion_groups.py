@@ -44,7 +44,6 @@ from tilewright.passes.cpu.analysis.classify import (
     REMAPS,
     WRITES,
     group_space,
-    has_tiles,
     is_virtual,
     recompute_cost,
 )
@@ -154,8 +153,8 @@ class _Partition:
             ):
                 self.open.tainted.update(op.results)
             return
-        space = group_space(op) if has_tiles(op) or isinstance(op, CONTROL) else None
-        if space is None and has_tiles(op):
+        space = group_space(op) if tile.has_tiles(op) or isinstance(op, CONTROL) else None
+        if space is None and tile.has_tiles(op):
             self._close()
             self.epoch += isinstance(op, WRITES)
         elif space is None:

@@ -41,7 +41,7 @@ from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.disjoint_accesses import are_disjoint
 from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, backward_slice, end_of, replace_op
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
@@ -137,7 +137,7 @@ def _words_in_flight(load: Operation, loop: scf.ForOp, known: Facts) -> int:
 
 def is_simple(loop: scf.ForOp) -> bool:
     """Whether a loop counts from 0 in ones, and has nothing in it that is done together or outside."""
-    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or NO_UNROLL in loop.attributes:
+    if not is_normalized(loop) or NO_UNROLL in loop.attributes:
         return False
     return all(
         isinstance(

@@ -31,7 +31,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import insert_before, outermost_in, replace_op, start_of
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.shared_allocation import max_scratch_bytes
 from tilewright.passes.gpu.analysis.strips import KEPT
@@ -87,10 +87,7 @@ class _Marked:
         if not self.step:
             return frozenset((self.first,))
         loop = self.op.parent_op()
-        if not isinstance(loop, scf.ForOp) or (constant_int(loop.lb), constant_int(loop.step)) != (
-            0,
-            1,
-        ):
+        if not isinstance(loop, scf.ForOp) or not is_normalized(loop):
             return frozenset()
         trips = constant_int(loop.ub) or 0
         return frozenset(self.first + self.step * i for i in range(trips))

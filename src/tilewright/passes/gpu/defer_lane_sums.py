@@ -24,7 +24,7 @@ from typing import ClassVar
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, f32, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import initial, insert_before, yielded
@@ -62,27 +62,21 @@ def _reduction(loop: scf.ForOp, argument: BlockArgument) -> tile.ReduceOp | None
     if not tile.is_tile(argument) or tile.element_of(argument) != f32:
         return None
     add = yielded(argument).owner
-    if not isinstance(add, arith.AddfOp) or _only_user(add.result) is None:
+    if not isinstance(add, arith.AddfOp) or add.result.get_user_of_unique_use() is None:
         return None
     for kept, added in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
         sums = added.owner
-        if not isinstance(sums, tile.ReduceOp) or _only_user(added) is not add:
+        if not isinstance(sums, tile.ReduceOp) or added.get_user_of_unique_use() is not add:
             continue
         scaled = kept.owner
         if kept is argument or (
             isinstance(scaled, arith.MulfOp)
-            and _only_user(kept) is add
+            and kept.get_user_of_unique_use() is add
             and _scales(scaled, argument)
         ):
-            alone = _only_user(argument) in (add, scaled)
+            alone = argument.get_user_of_unique_use() in (add, scaled)
             return sums if alone and sums.parent is loop.body.block and _lanes(sums) else None
     return None
-
-
-def _only_user(value: SSAValue) -> Operation | None:
-    """The operation that uses a value, if it is one use."""
-    uses = list(value.uses)
-    return uses[0].operation if len(uses) == 1 else None
 
 
 def _scales(op: arith.MulfOp, argument: SSAValue) -> bool:

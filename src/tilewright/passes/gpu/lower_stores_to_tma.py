@@ -360,10 +360,7 @@ class _Storer:
         emitter, tma_tile = Emitter(self.op), self.store.tma_tile
         extent, pitch = (scalar_of(p, self.op) for p in (tma_tile.extents[0], tma_tile.pitches[0]))
         overlap = emitter.compare("slt", pitch, extent)
-        wait = gpu.TmaStoreWaitOp.create(
-            operands=[self.buffer], properties={"complete": UnitAttr()}, location=self.op.location
-        )
-        insert_before(branch(overlap, [wait]), self.op)
+        insert_before(branch(overlap, [self._new_wait(complete=UnitAttr())]), self.op)
 
     def _source(self, number: int) -> SSAValue:
         """The registers of a subtile."""
@@ -399,10 +396,12 @@ class _Storer:
         return [moved if d == along else v for d, v in enumerate(self.corner)]
 
     def _wait(self, before: Operation | None = None, **properties: Attribute) -> None:
-        wait = gpu.TmaStoreWaitOp.create(
+        insert_before(self._new_wait(**properties), before or self.op)
+
+    def _new_wait(self, **properties: Attribute) -> Operation:
+        return gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties=properties, location=self.op.location
         )
-        insert_before(wait, before or self.op)
 
 
 def _after_products(op: Operation) -> Operation:
@@ -412,7 +411,7 @@ def _after_products(op: Operation) -> Operation:
     memory, which otherwise overlap.
     """
     place = op
-    while (before := place.prev_op) is not None:
+    for before in preceding(op):
         if before.regions or isinstance(before, gpu.WgmmaWaitOp | gpu.WgmmaOp | gpu.BarrierOp):
             break
         place = before
@@ -421,24 +420,18 @@ def _after_products(op: Operation) -> Operation:
 
 def _barrier_ahead(op: Operation) -> gpu.BarrierOp | None:
     """Return the barrier in front of `op` if there is nothing but the issue of copies in between: it serves both."""
-    before = op.prev_op
-    while before is not None and not isinstance(before, gpu.BarrierOp):
-        issues = (gpu.TmaLoadOp, gpu.MbarrierArriveExpectTxOp, scf.YieldOp)
-        inside = [o for o in before.walk() if o is not before] if before.regions else []
-        if before.regions and not (
-            isinstance(before, scf.IfOp)
-            and all(isinstance(o, issues) or is_pure(o) for o in inside)
-        ):
+    issues = (gpu.TmaLoadOp, gpu.MbarrierArriveExpectTxOp, scf.YieldOp)
+    for before in preceding(op):
+        if isinstance(before, gpu.BarrierOp):
+            return before
+        scalar = isinstance(before, gpu.ElectOp) or (is_pure(before) and not tile.has_tiles(before))
+        inside = [o for region in before.regions for o in region.walk()]
+        issue = isinstance(before, scf.IfOp) and all(
+            isinstance(o, issues) or is_pure(o) for o in inside
+        )
+        if not (issue if before.regions else scalar):
             return None
-        if not before.regions and not isinstance(before, gpu.ElectOp) and not _is_scalar(before):
-            return None
-        before = before.prev_op
-    return before
-
-
-def _is_scalar(op: Operation) -> bool:
-    """Whether an operation computes scalars of scalars."""
-    return is_pure(op) and not any(tile.is_tile(v) for v in (*op.operands, *op.results))
+    return None
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:

@@ -48,7 +48,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.passes.analysis.edit import replace, replace_op
 from tilewright.passes.analysis.effects import erase_dead
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
@@ -96,9 +96,8 @@ class _Narrower:
 
     def _is_narrow(self, loop: scf.ForOp) -> bool:
         """Whether a loop counts from 0 in ones, in 64 bits where 32 do."""
-        counts = constant_int(loop.lb) == 0 and constant_int(loop.step) == 1
-        known = constant_int(loop.ub) is not None
-        return counts and not known and loop.ub.type == i64 and self._fits(loop.ub)
+        unknown = constant_int(loop.ub) is None
+        return is_normalized(loop) and unknown and loop.ub.type == i64 and self._fits(loop.ub)
 
     def _narrow(self, loop: scf.ForOp) -> None:
         e, block = Emitter(loop), loop.body.block

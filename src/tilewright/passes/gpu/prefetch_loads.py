@@ -42,6 +42,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import has_loops
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import (
     end_of,
@@ -53,7 +54,7 @@ from tilewright.passes.analysis.edit import (
     yielded,
 )
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.accesses import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
@@ -209,8 +210,7 @@ def _by_lanes(layout: Layout) -> Layout:
 
 def _iterations(loop: scf.ForOp, loads: list[tile.Load], warps: int, most: int) -> int:
     """Iterations of a recurrence whose loads are issued together: as many as take as long as a load."""
-    counts_up = constant_int(loop.lb) == 0 and constant_int(loop.step) == 1
-    if _has_dots(loop) or not counts_up or _has_loops(loop):
+    if _has_dots(loop) or not is_normalized(loop) or has_loops(loop):
         return 1
     ops = list(loop.body.walk())
     cycles = iteration_cycles(ops, warps)
@@ -229,14 +229,10 @@ def _iterations(loop: scf.ForOp, loads: list[tile.Load], warps: int, most: int) 
 def _distance(loop: scf.ForOp, warps: int) -> int:
     """Iterations between a load and its use that take half as long as a load, the rest of which other warps fill, up to as many
     as copies are ahead. NVIDIA H100: an iteration of 130 cycles (int4 weights, 32x32x32) 24 % faster than with one."""
-    if not _has_dots(loop) or _has_loops(loop):
+    if not _has_dots(loop) or has_loops(loop):
         return 1
     needed = LOAD_CYCLES // (2 * iteration_cycles(list(loop.body.walk()), warps))
     return max(1, min(needed, _FARTHEST))
-
-
-def _has_loops(loop: scf.ForOp) -> bool:
-    return any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.walk())
 
 
 def _live_registers(loop: scf.ForOp) -> int:

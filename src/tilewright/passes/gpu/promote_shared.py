@@ -291,7 +291,7 @@ def _copyable(
     if not isinstance(load, tile.LoadViewOp):
         return None
     dim = contiguous_dim(load)
-    if load.parent is not op.parent or len(list(value.uses)) != 1:
+    if load.parent is not op.parent or not value.has_one_use():
         near = load.parent is op.parent
         report_missed(load, COPY, Missed(Reason.SEVERAL_USES if near else Reason.NOT_IN_LOOP))
         return None
@@ -373,7 +373,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         behind = _casts(value, op)
         converted = behind[-1].operands[0] if behind else value
         convert = converted.owner
-        if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(converted.uses)) != 1:
+        if not isinstance(convert, gpu.ConvertLayoutOp) or not converted.has_one_use():
             continue
         before = _casts(convert.source, op)
         source = before[-1].operands[0] if before else convert.source
@@ -412,7 +412,7 @@ def _casts(value: SSAValue, op: tile.DotOp) -> list[Operation]:
     """Conversions to wider elements between a load and an operand, the last first."""
     found: list[Operation] = []
     while isinstance(value.owner, arith.ExtFOp) and value.owner.parent is op.parent:
-        if len(list(value.uses)) != 1:
+        if not value.has_one_use():
             break
         found.append(value.owner)
         value = value.owner.operands[0]

@@ -96,7 +96,7 @@ def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
     load = value.owner
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
-    alone = len(list(value.uses)) == 1
+    alone = value.has_one_use()
     plain = alone and copy_obstacle(load, op, Facts(), wide=False) is None
     return contiguous_dim(load) if plain else None
 

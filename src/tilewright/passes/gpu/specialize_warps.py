@@ -206,7 +206,7 @@ class _Specializer(Pipeliner):
         sliced = slice_of(self.loop, transport.operands)
         if (
             sliced is None
-            or not all(map(_is_scalar, sliced[0]))
+            or any(map(tile.has_tiles, sliced[0]))
             or any(map(tile.is_tile, sliced[1]))
         ):
             transport.give_up()
@@ -305,8 +305,3 @@ class _Specializer(Pipeliner):
             end = end_of(block_of(new))
             insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, last, true(end)]), end)
         return found
-
-
-def _is_scalar(op: Operation) -> bool:
-    """Whether an operation has scalar operands and results only."""
-    return not any(tile.is_tile(value) for value in (*op.operands, *op.results))

@@ -29,6 +29,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import has_loops
 from tilewright.passes.analysis.edit import (
     NO_UNROLL,
     Mapping,
@@ -75,9 +76,7 @@ def _is_short(loop: scf.ForOp) -> bool:
     """Whether a loop counts in ones, and its body has several MMAs and no other loops."""
     ops = list(loop.body.block.ops)
     dots = sum(isinstance(op, gpu.WgmmaOp) for op in ops)
-    counts = constant_int(loop.step) == 1
-    loops = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.block.walk())
-    return counts and dots >= _FEWEST_DOTS and not loops
+    return constant_int(loop.step) == 1 and dots >= _FEWEST_DOTS and not has_loops(loop)
 
 
 def _has_registers(loop: scf.ForOp, function: FuncOp) -> bool:

@@ -42,7 +42,7 @@ from tilewright.passes.analysis.effects import (
     is_pure,
     is_pure_elementwise,
 )
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
@@ -95,7 +95,7 @@ class _Axes:
     def found(self) -> bool:
         """Find the axes; whether the loop is one of such tiles."""
         loop = self.loop
-        if (constant_int(loop.lb), constant_int(loop.step)) != (0, 1):
+        if not is_normalized(loop):
             return False
         body = loop.body.block
         wide = [op for op in body.ops if isinstance(op, tile.DotOp)]
@@ -110,7 +110,7 @@ class _Axes:
         )
 
     def _visit(self, op: Operation) -> bool:
-        if not any(tile.is_tile(v) for v in (*op.operands, *op.results)):
+        if not tile.has_tiles(op):
             return is_pure(op) and not op.regions
         if op.regions:
             return False
@@ -255,7 +255,7 @@ class _Widener:
         again: Mapping = dict(zip(body.args[1:], first, strict=True))
         again[body.args[0]] = inner.add(counter, loop.step)
         for op in body.ops:
-            if op is not end_of(body) and not any(map(tile.is_tile, (*op.operands, *op.results))):
+            if op is not end_of(body) and not tile.has_tiles(op):
                 inner.clone(op, again)
         inner.anchor.operands = [
             one if tile.is_tile(v) else self._advanced(i, new, inner) or again.get(v, v)

@@ -27,11 +27,6 @@ AXIS_OPS = (tile.ReduceOp, tile.ScanOp)
 CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 
 
-def has_tiles(op: Operation) -> bool:
-    """Whether an operand or result of `op` itself is a tile."""
-    return any(tile.is_tile(v) for v in (*op.operands, *op.results))
-
-
 def is_elementwise(op: Operation) -> bool:
     """Whether `op` maps lane to lane (arith and math always do)."""
     return op.name.startswith(("arith.", "math.")) or tile.elementwise_trait(type(op)) is not None
@@ -183,7 +178,7 @@ def _op_is_lanewise(op: Operation, space: tuple[int, ...]) -> bool:
         return not isinstance(op, scf.WhileOp) and all(
             _region_is_lanewise(r.block, space) for r in op.regions
         )
-    if not has_tiles(op):
+    if not tile.has_tiles(op):
         return (
             not op.regions
             and op.name.startswith(("arith.", "math.", "tile."))
@@ -213,6 +208,6 @@ def _defined_outside(value: SSAValue, op: Operation) -> bool:
 
 
 __all__ = [
-    "AXIS_OPS", "CONTROL", "REMAPS", "WRITES", "cpu", "group_space", "has_tiles",
+    "AXIS_OPS", "CONTROL", "REMAPS", "WRITES", "cpu", "group_space",
     "is_elementwise", "is_expensive", "is_virtual", "is_virtual_value", "lanewise_space", "recompute_cost",
 ]  # fmt: skip

@@ -88,7 +88,7 @@ def _kept(value: SSAValue) -> bool:
 
 
 def _single_use(value: SSAValue) -> bool:
-    return _kept(value) and len(list(value.uses)) == 1
+    return _kept(value) and value.has_one_use()
 
 
 def _is_last_use(value: SSAValue, op: Operation) -> bool:
@@ -147,5 +147,5 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
                 return False
         return True
     if isinstance(maker, scf.ForOp):
-        return all(use.operation is maker for use in old.uses) and len(list(old.uses)) == 1
+        return all(use.operation is maker for use in old.uses) and old.has_one_use()
     return False

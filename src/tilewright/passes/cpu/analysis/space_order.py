@@ -13,9 +13,9 @@ from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import cpu
+from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import used_in
-from tilewright.passes.cpu.analysis.classify import CONTROL, group_space, has_tiles, is_virtual
+from tilewright.passes.cpu.analysis.classify import CONTROL, group_space, is_virtual
 
 Space = tuple[int, ...]
 
@@ -62,7 +62,7 @@ def _gather(block: Block, ops: list[Operation]) -> None:
 
 
 def _space(op: Operation) -> Space | None:
-    if not has_tiles(op) or is_virtual(op):
+    if not tile.has_tiles(op) or is_virtual(op):
         return None
     return group_space(op) or ()
 

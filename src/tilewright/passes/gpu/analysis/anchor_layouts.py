@@ -304,10 +304,10 @@ class AnchorLayouts:
         current = op
         while len(current.results) == 1:
             value = current.results[0]
-            uses = list(value.uses)
-            if len(uses) != 1 or not is_pure_elementwise(uses[0].operation):
+            use = value.get_unique_use()
+            if use is None or not is_pure_elementwise(use.operation):
                 return None
-            current = uses[0].operation
+            current = use.operation
             for other in current.operands:
                 if other is not value and tile.shape_of(other) == tile.shape_of(value):
                     found = self.of(other)

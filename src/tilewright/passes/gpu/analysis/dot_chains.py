@@ -29,7 +29,7 @@ def chain_dots(block: Block) -> None:
 def _join(second: gpu.WgmmaOp) -> None:
     """Let `second` add on to sums in flight, its operands written before those of the first."""
     wait = second.acc.owner
-    if not isinstance(wait, gpu.WgmmaWaitOp) or len(list(wait.result.uses)) != 1:
+    if not isinstance(wait, gpu.WgmmaWaitOp) or not wait.result.has_one_use():
         return
     first = wait.acc.owner
     if not isinstance(first, gpu.WgmmaOp) or first.parent is not second.parent:

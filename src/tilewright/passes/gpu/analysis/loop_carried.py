@@ -22,7 +22,7 @@ from tilewright.passes.analysis.edit import (
     start_of,
 )
 from tilewright.passes.analysis.effects import defined_inside
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts.operations import advanced_by
 
 Around = scf.ForOp | scf.WhileOp | scf.IfOp
@@ -143,7 +143,7 @@ def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
     overlap the epilogue with the loads of the next tile. Computed from the counter, it is not a loop-carried
     dependence. Applies to loops that count 0, 1, 2 …, and to integers whose final value has no users.
     """
-    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+    if not is_normalized(loop):
         return loop
     body, derived = loop.body.block, dict[int, SSAValue]()
     for position, init in enumerate(loop.iter_args):

@@ -149,7 +149,7 @@ def _convert(op: tile.StoreViewOp) -> gpu.ConvertLayoutOp:
 def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
     """Return the shared layout through which a tile would be stored, or why it would not."""
     convert, dim = op.value.owner, contiguous_dim(op)
-    if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
+    if not isinstance(convert, gpu.ConvertLayoutOp) or not convert.result.has_one_use():
         return Missed(Reason.STORE_LAYOUT)
     shape, size = tile.shape_of(op.value), tile.element_bytes(op.value)
     if op.cache is not None or op.eviction is not None:

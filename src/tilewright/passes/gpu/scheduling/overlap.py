@@ -108,7 +108,7 @@ def overlap_dots(body: Block, order: list[Operation], kept: Operation) -> None:
     if not _barriers_are(body, kept) or any(wait.acc.owner not in order for wait in waits):
         return
     for first, dot in pairwise(order):
-        if not _is_before(first, dot):
+        if dot not in following(first):
             continue
         needed = _between(first, dot)
         if needed is not None:
@@ -162,32 +162,22 @@ def leave_last_in_flight(body: Block, kept: Operation) -> int | None:
 
 def _only_wait(dot: gpu.WgmmaOp) -> gpu.WgmmaWaitOp | None:
     """Return the wait for an MMA if nothing else uses its result."""
-    users = [use.operation for use in dot.result.uses]
-    wait = users[0] if len(users) == 1 else None
+    wait = dot.result.get_user_of_unique_use()
     return wait if isinstance(wait, gpu.WgmmaWaitOp) else None
 
 
 def _carried_position(dot: gpu.WgmmaOp, wait: gpu.WgmmaWaitOp) -> int | None:
     """Return the position of a result that the loop carries to the same MMA of the next iteration, and nowhere else."""
-    end = end_of(block_of(dot))
-    uses = list(wait.result.uses)
-    if len(uses) != 1 or uses[0].operation is not end:
+    block, use = block_of(dot), wait.result.get_unique_use()
+    if use is None or use.operation is not end_of(block):
         return None
-    carried = block_of(dot).args[uses[0].index + 1]
-    return uses[0].index if dot.acc is carried and len(list(carried.uses)) == 1 else None
+    carried = block.args[use.index + 1]
+    return use.index if dot.acc is carried and carried.has_one_use() else None
 
 
 def _barriers_are(body: Block, kept: Operation) -> bool:
     """Return whether `kept` is the only barrier of a body."""
     return not any(isinstance(op, gpu.BarrierOp) and op is not kept for op in body.ops)
-
-
-def _is_before(first: Operation, second: Operation) -> bool:
-    """Return whether `first` precedes `second` in their block, not directly."""
-    current = first.next_op
-    while current is not None and current is not second:
-        current = current.next_op
-    return current is second
 
 
 def _between(first: Operation, dot: Operation) -> list[Operation] | None:
