@@ -45,7 +45,7 @@ from tilewright.passes.analysis.forms import (
 )
 from tilewright.passes.analysis.masks import clamped_form
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
-from tilewright.passes.analysis.projection import Projector, unit_reshape
+from tilewright.passes.analysis.projection import Projector, moved_dims
 from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque
 
 
@@ -188,20 +188,15 @@ class AffineAnalysis:
         entries = [a for a in atoms if isinstance(a, Entries) and a.value is op.source]
         return self.opaque(op.result, False) if entries and len(atoms) == 1 else form
 
-    def _expand_dims(self, op: tile.ExpandDimsOp, reading: Reading) -> Form | None:
-        form, axis = self.form(op.source, reading), op.axis.value.data
-        return form and form.moved({d: d + (d >= axis) for d in form.terms})
-
-    def _trans(self, op: tile.TransOp, reading: Reading) -> Form | None:
-        form, order = self.form(op.source, reading), op.permutation
-        return form and form.moved({d: order.index(d) for d in form.terms})
+    def _moved(self, op: Operation, reading: Reading) -> Form | None:
+        form = self.form(op.operands[0], reading)
+        return form and form.moved(moved_dims(op) or {})
 
     def _reshape(self, op: tile.ReshapeOp, reading: Reading) -> Form | None:
         form = self.form(op.source, reading)
-        before, after = shape_of(op.source), shape_of(op.result)
-        moved = unit_reshape(before, after)
+        moved = moved_dims(op)
         if form is None or (moved is None and form.terms):
-            return form and _split_lanes(form, before, after)
+            return form and _split_lanes(form, shape_of(op.source), shape_of(op.result))
         return form.moved(moved or {})
 
     def _arithmetic(self, op: Operation, reading: Reading) -> Form | None:
@@ -365,8 +360,8 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     tile.ArangeOp: AffineAnalysis._arange,
     tile.BroadcastOp: AffineAnalysis._same,
     tile.HintOp: AffineAnalysis._hint,
-    tile.ExpandDimsOp: AffineAnalysis._expand_dims,
-    tile.TransOp: AffineAnalysis._trans,
+    tile.ExpandDimsOp: AffineAnalysis._moved,
+    tile.TransOp: AffineAnalysis._moved,
     tile.ReshapeOp: AffineAnalysis._reshape,
     arith.AddiOp: AffineAnalysis._arithmetic,
     arith.SubiOp: AffineAnalysis._arithmetic,

@@ -20,7 +20,7 @@ from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.masks import Conjunct, Limit
 from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
-from tilewright.passes.analysis.projection import unit_reshape
+from tilewright.passes.analysis.projection import moved_dims
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _Slices = list[tuple[SSAValue, int]]
@@ -71,15 +71,11 @@ class DemandedRows:
             case scf.YieldOp() | scf.ForOp():
                 passed = outgoing(op, index)
                 return None if passed is None else [(v, dim) for v in passed]
-            case tile.BroadcastOp():
-                return [(op.result, dim)] if tile.shape_of(value)[dim] > 1 else None
-            case tile.ExpandDimsOp():
-                return [(op.result, dim + (dim >= op.axis.value.data))]
-            case tile.TransOp():
-                return [(op.result, op.permutation.index(dim))]
-            case tile.ReshapeOp():
-                moved = unit_reshape(tile.shape_of(value), tile.shape_of(op.result))
-                return [(op.result, moved[dim])] if moved and dim in moved else None
+            case tile.BroadcastOp() if tile.shape_of(value)[dim] == 1:
+                return None
+            case tile.BroadcastOp() | tile.ExpandDimsOp() | tile.TransOp() | tile.ReshapeOp():
+                moved = moved_dims(op) or {}
+                return [(op.result, moved[dim])] if dim in moved else None
             case tile.ReduceOp():
                 axis = op.axis.value.data
                 return None if axis == dim else [(r, dim - (dim > axis)) for r in op.results]

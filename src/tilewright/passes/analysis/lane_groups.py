@@ -24,6 +24,7 @@ from tilewright.passes.analysis.emit import constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.facts.lattice import trailing_zeros
 from tilewright.passes.analysis.facts.operations import width_of
+from tilewright.passes.analysis.projection import source_dim
 
 
 class Kind(Enum):
@@ -69,6 +70,13 @@ class LaneGroups:
         """The largest power of two, up to `most`, of elements in groups that are equal."""
         size = 1 << _log2(most)
         while size > 1 and not self.is_equal(value, dim, size):
+            size //= 2
+        return size
+
+    def counting_run(self, value: SSAValue, dim: int, most: int) -> int:
+        """The largest power of two, up to `most`, of elements in groups that count upwards."""
+        size = 1 << _log2(most)
+        while size > 1 and getattr(self.of(value, dim, size), "kind", None) is not Kind.COUNTING:
             size //= 2
         return size
 
@@ -312,21 +320,15 @@ def _splat(groups: LaneGroups, op: tile.SplatOp, dim: int, size: int) -> Group |
     return Group(Kind.EQUAL, groups._zeros(op.source))
 
 
-def _expand_dims(groups: LaneGroups, op: tile.ExpandDimsOp, dim: int, size: int) -> Group | None:
-    axis = op.axis.value.data
-    if dim == axis:
-        return None
-    return groups.of(op.source, dim - (dim > axis), size)
+def _moved(groups: LaneGroups, op: Operation, dim: int, size: int) -> Group | None:
+    source = source_dim(op, dim)
+    return None if source is None else groups.of(op.operands[0], source, size)
 
 
 def _broadcast(groups: LaneGroups, op: tile.BroadcastOp, dim: int, size: int) -> Group | None:
     if tile.shape_of(op.source)[dim] == 1:
         return Group(Kind.EQUAL, groups._zeros(op.source))
     return groups.of(op.source, dim, size)
-
-
-def _transpose(groups: LaneGroups, op: tile.TransOp, dim: int, size: int) -> Group | None:
-    return groups.of(op.source, tuple(op.permutation)[dim], size)
 
 
 def _load(groups: LaneGroups, op: tile.LoadOp, dim: int, size: int) -> Group | None:
@@ -374,9 +376,9 @@ _RULES: dict[type[Operation], Callable[[LaneGroups, Any, int, int], Group | None
     tile.SelectOp: _select,
     tile.AddPtrOp: _address,
     tile.SplatOp: _splat,
-    tile.ExpandDimsOp: _expand_dims,
+    tile.ExpandDimsOp: _moved,
     tile.BroadcastOp: _broadcast,
-    tile.TransOp: _transpose,
+    tile.TransOp: _moved,
     tile.LoadOp: _load,
     tile.LoadViewOp: _load_view,
 }

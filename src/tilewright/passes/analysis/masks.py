@@ -28,7 +28,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_const
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE, Clamped, Entries, Form, Reading
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Polynomial
-from tilewright.passes.analysis.projection import unit_reshape
+from tilewright.passes.analysis.projection import moved_dims
 
 if TYPE_CHECKING:
     from tilewright.passes.analysis.affine import AffineAnalysis
@@ -106,7 +106,7 @@ class MaskAnalysis:
             return self.conjuncts(op.source)
         if isinstance(op, (tile.HintOp,)):
             return self.conjuncts(op.source)
-        where = _dimension_map(op) if isinstance(op, Operation) else None
+        where = moved_dims(op) if isinstance(op, Operation) else None
         if isinstance(op, Operation) and where is not None:
             return [_outer(c, op, where) for c in self.conjuncts(op.operands[0])]
         if isinstance(op, tile.CmpIOp):
@@ -134,7 +134,7 @@ class MaskAnalysis:
         if denied is not None:
             found = self.conjuncts(denied)
             return found if all(isinstance(part, Limit) for part in found) else None
-        where = _dimension_map(op) if isinstance(op, Operation) else None
+        where = moved_dims(op) if isinstance(op, Operation) else None
         if isinstance(op, Operation) and where is not None:
             inner = self.complement(op.operands[0])
             return None if inner is None else [_outer(c, op, where) for c in inner]
@@ -236,20 +236,6 @@ def _denied(op: object) -> SSAValue | None:
         for value, true in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if uniform_constant(true) in (1, -1) and tile.element_of(true) == i1:
                 return value
-    return None
-
-
-def _dimension_map(op: Operation) -> dict[int, int] | None:
-    """Map source to result dimensions if `op` only permutes, inserts or broadcasts dimensions; else None."""
-    if isinstance(op, tile.BroadcastOp):
-        return {d: d for d in range(len(shape_of(op.source)))}
-    if isinstance(op, tile.ExpandDimsOp):
-        axis = op.axis.value.data
-        return {d: d + (d >= axis) for d in range(len(shape_of(op.source)))}
-    if isinstance(op, tile.TransOp):
-        return {source: d for d, source in enumerate(op.permutation)}
-    if isinstance(op, tile.ReshapeOp):
-        return unit_reshape(shape_of(op.source), shape_of(op.result))
     return None
 
 

@@ -44,19 +44,12 @@ class Projector:
             return wide
         if isinstance(op, tile.SplatOp):
             return frozenset()
-        if isinstance(op, (tile.BroadcastOp, gpu.ConvertLayoutOp)):
+        if isinstance(op, gpu.ConvertLayoutOp):
             return self.varies(op.source)
-        if isinstance(op, tile.ExpandDimsOp):
-            axis = op.axis.value.data
-            return frozenset(d + (d >= axis) for d in self.varies(op.source))
-        if isinstance(op, tile.TransOp):
-            inner = self.varies(op.source)
-            return frozenset(d for d, source in enumerate(op.permutation) if source in inner)
+        if (moved := moved_dims(op)) is not None:
+            return frozenset(moved[d] for d in self.varies(op.operands[0]))
         if isinstance(op, tile.ReshapeOp):
-            moved = unit_reshape(shape_of(op.source), shape)
-            if moved is None:
-                return wide if self.varies(op.source) else frozenset()
-            return frozenset(moved[d] for d in self.varies(op.source))
+            return wide if self.varies(op.source) else frozenset()
         if is_pure_elementwise(op) and op.operands and not isinstance(op, arith.ConstantOp):
             return frozenset().union(*(self.varies(v) for v in op.operands)) & wide
         return wide
@@ -103,8 +96,8 @@ class Projector:
             inner = dim if dim is not None and shape_of(op.source)[dim] > 1 else None
             return self.can_project(op.source, inner)
         if isinstance(op, (tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)):
-            found, inner = _source_dim(op, dim)
-            if found:
+            inner = None if dim is None else source_dim(op, dim)
+            if dim is None or inner is not None:
                 return self.can_project(op.source, inner)
             return self._by_reshape(shape, dim)
         return self._projects_by_lanes(op, dim) or self._by_reshape(shape, dim)
@@ -148,8 +141,8 @@ class Projector:
         if isinstance(op, (tile.BroadcastOp, tile.HintOp)):
             return self.project(op.source, dim, emitter)
         if isinstance(op, (tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)):
-            found, inner = _source_dim(op, dim)
-            if found:
+            inner = None if dim is None else source_dim(op, dim)
+            if dim is None or inner is not None:
                 return self.project(op.source, inner, emitter)
         scalar = dim is None and self.has_first_lane(value)
         if isinstance(op, Operation) and (scalar or self._projects_by_lanes(op, dim)):
@@ -182,15 +175,22 @@ def unit_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, i
     return dict(zip(old, new, strict=True))
 
 
-def _source_dim(op: Operation, dim: int | None) -> tuple[bool, int | None]:
-    """Whether dimension `dim` of a shape operation's result is one of its source's, and which."""
-    if dim is None:
-        return True, None
-    if isinstance(op, tile.ExpandDimsOp):
-        axis = op.axis.value.data
-        return (False, None) if dim == axis else (True, dim - (dim > axis))
-    if isinstance(op, tile.TransOp):
-        return True, op.permutation[dim]
-    moved = unit_reshape(shape_of(op.operands[0]), shape_of(op.results[0])) or {}
-    inverse = {new: old for old, new in moved.items()}
-    return (True, inverse[dim]) if dim in inverse else (False, None)
+def moved_dims(op: Operation) -> dict[int, int] | None:
+    """Dimension of the source -> that of the result, if `op` only permutes, inserts or broadcasts dimensions; else None."""
+    match op:
+        case tile.BroadcastOp():
+            return {d: d for d in range(len(shape_of(op.source)))}
+        case tile.ExpandDimsOp():
+            axis = op.axis.value.data
+            return {d: d + (d >= axis) for d in range(len(shape_of(op.source)))}
+        case tile.TransOp():
+            return {source: d for d, source in enumerate(op.permutation)}
+        case tile.ReshapeOp():
+            return unit_reshape(shape_of(op.source), shape_of(op.result))
+        case _:
+            return None
+
+
+def source_dim(op: Operation, dim: int) -> int | None:
+    """The dimension of the source that is dimension `dim` of the result (see `moved_dims`); None if it is none."""
+    return next((old for old, new in (moved_dims(op) or {}).items() if new == dim), None)

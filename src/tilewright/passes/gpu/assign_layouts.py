@@ -23,6 +23,7 @@ are in layouts that its lowering takes as they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, cast
@@ -32,9 +33,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.ir.walk import innermost_loop
+from tilewright.errors import PassError
+from tilewright.ir.walk import innermost_loop, outgoing
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.edit import end_of, insert_before, with_operands
+from tilewright.passes.analysis.edit import insert_before, with_operands
 from tilewright.passes.analysis.effects import erase_dead, is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
@@ -98,13 +100,9 @@ class _Assigner:
         for op in list(block.ops):
             match op:
                 case scf.YieldOp() | scf.ConditionOp():
-                    pass  # each of its tiles has a layout of its own, that of the operation around
-                case scf.ForOp():
-                    self._for(op)
-                case scf.IfOp():
-                    self._if(op)
-                case scf.WhileOp():
-                    self._while(op)
+                    self._pass_on(op)
+                case scf.ForOp() | scf.IfOp() | scf.WhileOp():
+                    self._control(op)
                 case _:
                     self._visit(op)
 
@@ -195,47 +193,23 @@ class _Assigner:
 
     # ---- control flow ----
 
-    def _for(self, op: scf.ForOp) -> None:
-        body = op.body.block
-        for i, arg in enumerate(body.args[1:]):
-            if tile.is_tile(arg):
-                layout = self.anchors.default(arg)
-                self._operand(op, i + 3, layout)
-                self._set(arg, layout)
-                self._set(op.results[i], layout)
-        self._walk(body)
-        end = end_of(body)
-        for i, arg in enumerate(body.args[1:]):
-            if tile.is_tile(arg):
-                self._operand(end, i, self.anchors.default(arg))
-
-    def _if(self, op: scf.IfOp) -> None:
+    def _control(self, op: scf.ForOp | scf.IfOp | scf.WhileOp) -> None:
+        self._pass_on(op)
         for region in op.regions:
-            if region.blocks:
-                self._walk(region.block)
-                for i, result in enumerate(op.results):
-                    if tile.is_tile(result):
-                        self._operand(end_of(region.block), i, self.anchors.default(result))
-        for result in op.results:
-            if tile.is_tile(result):
-                self._set(result, self.anchors.default(result))
+            for block in region.blocks:
+                self._set_all(block.args)
+                self._walk(block)
+        self._set_all(op.results)
 
-    def _while(self, op: scf.WhileOp) -> None:
-        before, after = op.before_region.block, op.after_region.block
-        for i, arg in enumerate(before.args):
-            if tile.is_tile(arg):
-                self._operand(op, i, self.anchors.default(arg))
-                self._set(arg, self.anchors.default(arg))
-        self._walk(before)
-        for i, arg in enumerate(after.args):
-            if tile.is_tile(arg):
-                self._operand(end_of(before), i + 1, self.anchors.default(arg))
-                self._set(arg, self.anchors.default(arg))
-                self._set(op.results[i], self.anchors.default(arg))
-        self._walk(after)
-        for i, arg in enumerate(before.args):
-            if tile.is_tile(arg):
-                self._operand(end_of(after), i, self.anchors.default(arg))
+    def _pass_on(self, op: Operation) -> None:
+        """Give each operand the layout of the result or argument that control flow makes of it."""
+        for i, value in enumerate(op.operands):
+            if tile.is_tile(value):
+                self._operand(op, i, self.anchors.default(_passed_on(op, i)))
+
+    def _set_all(self, values: Sequence[SSAValue]) -> None:
+        for value in filter(tile.is_tile, values):
+            self._set(value, self.anchors.default(value))
 
     # ---- a tile in a layout ----
 
@@ -341,6 +315,20 @@ class _Assigner:
         insert_before(copy, user)
         copy.results[0].name_hint = value.name_hint
         return copy.results[0]
+
+
+def _passed_on(op: Operation, index: int) -> SSAValue:
+    """The argument, or else the result, that control flow makes of an operand."""
+    passed, loop = outgoing(op, index), op.parent_op()
+    if passed is not None:
+        return passed[-1]
+    if isinstance(op, scf.WhileOp):
+        return op.before_region.block.args[index]
+    if not isinstance(loop, scf.WhileOp):
+        raise PassError(f"{op.name} is not in a loop or branch")
+    if isinstance(op, scf.ConditionOp):
+        return loop.after_region.block.args[index - 1]
+    return loop.before_region.block.args[index]
 
 
 def _is_small(value: SSAValue, layout: Layout) -> bool:

@@ -37,7 +37,7 @@ from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE
-from tilewright.passes.analysis.lane_groups import Kind, LaneGroups
+from tilewright.passes.analysis.lane_groups import LaneGroups
 from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import FunctionPass
@@ -162,12 +162,7 @@ class VectorizeAccesses(FunctionPass):
         width = self._run(layout, dim, most, tile.element_bytes(op.value))
         if form is not None and form.terms.get(dim) == {LANE: ONE}:
             return width
-        while width > 1:
-            found = groups.of(op.pointer, dim, width)
-            if found is not None and found.kind is Kind.COUNTING:
-                return width
-            width //= 2
-        return 1
+        return groups.counting_run(op.pointer, dim, width)
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
         return layout.num_consecutive(dim, max(1, min(length, self.max_bytes // size)))
@@ -228,16 +223,13 @@ class _RegisterGroups:
             size = self.groups.equal_run(value, dim, most)
             if size > 1:
                 equal += (dim, size)
-            elif isinstance(op, _REMAINDERS) and (size := self._counting_run(value, dim, most)) > 1:
-                op.attributes[COUNTING] = DenseArrayBase.from_list(i64, [dim, size])
-                return
+            elif isinstance(op, _REMAINDERS):
+                size = self.groups.counting_run(value, dim, most)
+                if size > 1:
+                    op.attributes[COUNTING] = DenseArrayBase.from_list(i64, [dim, size])
+                    return
         if equal:
             op.attributes[EQUAL] = DenseArrayBase.from_list(i64, equal)
-
-    def _counting_run(self, value: SSAValue, dim: int, most: int) -> int:
-        while most > 1 and self.groups.of(value, dim, most) is None:
-            most //= 2
-        return most
 
 
 def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis, groups: LaneGroups, width: int) -> int:

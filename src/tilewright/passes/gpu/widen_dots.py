@@ -45,6 +45,7 @@ from tilewright.passes.analysis.effects import (
 from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.polynomial import Polynomial
+from tilewright.passes.analysis.projection import moved_dims
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.gpu.analysis.num_ctas import warps_of
@@ -126,12 +127,9 @@ class _Axes:
                 return self._of_load(op)
             case tile.DotOp():
                 return self._of_dot(op)
-            case tile.TransOp() if (axis := self.of.get(op.source)) is not None:
-                return list(op.permutation).index(axis)
-            case tile.ExpandDimsOp() if (axis := self.of.get(op.source)) is not None:
-                return axis + (op.axis.value.data <= axis)
-            case tile.BroadcastOp():
-                return self.of.get(op.source)
+            case tile.TransOp() | tile.ExpandDimsOp() | tile.BroadcastOp():
+                axis, moved = self.of.get(op.source), moved_dims(op) or {}
+                return None if axis is None else moved[axis]
             case _ if is_pure_elementwise(op):
                 return self._of_elementwise(op)
             case _:

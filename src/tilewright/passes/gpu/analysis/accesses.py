@@ -26,6 +26,7 @@ from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.lane_groups import LaneGroups
+from tilewright.passes.analysis.projection import source_dim
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 
 WIDEST = 16
@@ -317,13 +318,9 @@ class _Steps:
                 return 1
             case tile.SplatOp():
                 return 0
-            case tile.ExpandDimsOp():
-                axis = op.axis.value.data
-                return 0 if dim == axis else self.of(op.source, dim - (dim > axis))
-            case tile.BroadcastOp():
-                return self.of(op.source, dim)
-            case tile.TransOp():
-                return self.of(op.source, tuple(op.permutation)[dim])
+            case tile.ExpandDimsOp() | tile.BroadcastOp() | tile.TransOp():
+                source = source_dim(op, dim)
+                return 0 if source is None else self.of(op.source, source)
             case arith.MuliOp():
                 return self._product(op.lhs, op.rhs, dim)
             case arith.DivSIOp() | arith.DivUIOp():

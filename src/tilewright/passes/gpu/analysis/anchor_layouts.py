@@ -46,6 +46,7 @@ from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shape_layouts import (
     divided_over_lanes,
+    moved_layout,
     reduces_across_warps,
     scan_layout,
 )
@@ -148,15 +149,10 @@ class AnchorLayouts:
         if value in self._anchors:
             return self._anchors[value]
         op = value.owner
-        if isinstance(op, tile.ExpandDimsOp) and (found := self.of(op.source)) is not None:
-            return found.insert(op.axis.value.data)
-        if isinstance(op, tile.TransOp) and (found := self.of(op.source)) is not None:
-            return found.permute(op.permutation)
-        if isinstance(op, tile.ReshapeOp) and (found := self.of(op.source)) is not None:
-            return found.reshape(tile.shape_of(value))
-        if isinstance(op, tile.HintOp):
-            return self.of(op.source)
-        return None
+        if not isinstance(op, tile.ExpandDimsOp | tile.TransOp | tile.ReshapeOp | tile.HintOp):
+            return None
+        found = self.of(op.source)
+        return found and moved_layout(op, found)
 
     def _of_accumulator(self, value: SSAValue) -> Layout | None:
         """The anchor layout of a tile; of a dot's result also before the walk has come to the dot."""

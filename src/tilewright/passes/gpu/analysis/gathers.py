@@ -67,12 +67,10 @@ def _index_runs(op: Operation, groups: LaneGroups) -> tuple[int, int] | None:
     for dim, kind in enumerate(kinds):
         if kind != "indexed":
             continue
-        index, run = next(indices), WIDEST // size
-        while run > 1:
-            found = groups.of(index, 0, run) if shape[dim] % run == 0 else None
-            if found is not None and found.kind is Kind.COUNTING:
-                return dim, run
-            run //= 2
+        most = min(WIDEST // size, shape[dim] & -shape[dim])
+        run = groups.counting_run(next(indices), 0, most)
+        if run > 1:
+            return dim, run
     return None
 
 
@@ -175,13 +173,10 @@ class GatherLayouts:
 
     def _added_together(self, op: tile.AtomicRMWOp) -> int:
         """Neighbours along the last dimension that one instruction may add to, whose alignment it tests."""
-        dim, run = len(tile.shape_of(op.value)) - 1, WIDEST // _size(op)
-        while run > 1 and op.kind.data == "fadd":
-            found = self.groups.of(op.pointer, dim, run)
-            if found is not None and found.kind is Kind.COUNTING:
-                return run
-            run //= 2
-        return 1
+        if op.kind.data != "fadd":
+            return 1
+        last = len(tile.shape_of(op.value)) - 1
+        return self.groups.counting_run(op.pointer, last, WIDEST // _size(op))
 
     def _compute_in(self, value: SSAValue | None, layout: Layout) -> None:
         pending = [value]
@@ -189,10 +184,8 @@ class GatherLayouts:
             current = pending.pop()
             if current is None or not tile.is_tile(current) or current in self.addresses:
                 continue
-            op = current.owner
-            if tile.shape_of(current) != layout.shape or not isinstance(op, Operation):
-                continue
-            if is_pure_elementwise(op):
+            op, same = current.owner, tile.shape_of(current) == layout.shape
+            if same and isinstance(op, Operation) and is_pure_elementwise(op):
                 self.addresses[current] = layout
                 pending += op.operands
 

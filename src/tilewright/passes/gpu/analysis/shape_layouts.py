@@ -69,15 +69,23 @@ def reduces_across_warps(value: SSAValue, layout: Layout) -> bool:
 
 def _result_layout(op: Operation, source: SSAValue, layout: Layout) -> Layout | None:
     """The layout of an operation's result, where it has the elements of `source` one by one."""
+    if not is_pure_elementwise(op):
+        return moved_layout(op, layout)
+    alike = len(op.results) == 1 and tile.shape_of(op.results[0]) == tile.shape_of(source)
+    return layout if alike else None
+
+
+def moved_layout(op: Operation, layout: Layout) -> Layout | None:
+    """The layout of the result of a change of shape whose source is in `layout`; None for other operations."""
     match op:
-        case tile.TransOp():
-            return layout.permute(tuple(op.permutation))
-        case tile.ReshapeOp():
-            return layout.reshape(tile.shape_of(op.result))
+        case tile.HintOp():
+            return layout
         case tile.ExpandDimsOp():
             return layout.insert(op.axis.value.data)
-        case _ if is_pure_elementwise(op) and len(op.results) == 1:
-            return layout if tile.shape_of(op.results[0]) == tile.shape_of(source) else None
+        case tile.TransOp():
+            return layout.permute(op.permutation)
+        case tile.ReshapeOp():
+            return layout.reshape(tile.shape_of(op.result))
         case _:
             return None
 

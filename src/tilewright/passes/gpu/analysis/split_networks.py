@@ -27,6 +27,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     contiguous_dim,
     default_layout,
 )
+from tilewright.passes.gpu.analysis.shape_layouts import moved_layout
 
 _LONGEST_NETWORK = 1000
 """Operations that are followed to the next split."""
@@ -204,12 +205,8 @@ def _next_user(value: SSAValue, probe: Layout, bit: int | None) -> tuple[Operati
 def _through(op: Operation, layout: Layout, bit: int | None) -> Layout | None:
     """The layout of the result of an operation whose operand is in `layout`; None where it has another one."""
     match op:
-        case tile.HintOp():
-            return layout
-        case tile.TransOp():
-            return layout.permute(op.permutation)
-        case tile.ReshapeOp():
-            return layout.reshape(tile.shape_of(op.result))
+        case tile.HintOp() | tile.TransOp() | tile.ReshapeOp():
+            return moved_layout(op, layout)
         case tile.JoinOp() if bit is not None:
             wide = layout.insert(layout.rank)
             lanes = [_last(wide.rank) if i == bit else v for i, v in enumerate(wide.lanes)]

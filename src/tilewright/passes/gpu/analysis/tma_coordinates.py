@@ -36,6 +36,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Monomial, Polynomial
+from tilewright.passes.analysis.projection import moved_dims
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _MOST_ASSIGNMENTS = 256
@@ -337,14 +338,11 @@ def windows_of(mask: SSAValue, known: Facts, symbols: Symbolic) -> dict[int, Win
         match op:
             case arith.AndIOp():
                 pending += [(op.lhs, dims), (op.rhs, dims)]
-            case tile.BroadcastOp() | gpu.ConvertLayoutOp():
-                pending.append((op.operands[0], dims))
-            case tile.ExpandDimsOp():
-                axis = op.axis.value.data
-                pending.append((op.source, dims[:axis] + dims[axis + 1 :]))
-            case tile.TransOp():
-                order = op.permutation
-                pending.append((op.source, tuple(dims[order.index(d)] for d in range(len(order)))))
+            case gpu.ConvertLayoutOp():
+                pending.append((op.source, dims))
+            case tile.BroadcastOp() | tile.ExpandDimsOp() | tile.TransOp():
+                moved = sorted((moved_dims(op) or {}).items())
+                pending.append((op.source, tuple(dims[d] for _, d in moved)))
             case tile.CmpIOp():
                 window = _window(op, known, symbols)
                 if window is None or len(dims) != 1 or dims[0] in found:
