@@ -49,7 +49,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.ir.types import defining_op
-from tilewright.passes.analysis.edit import post_order, replace
+from tilewright.passes.analysis.edit import post_order, with_counter
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
@@ -80,21 +80,14 @@ def _normalize(loop: scf.ForOp) -> None:
     trips = _trip_count(loop, kind, emitter)
     # before the body changes: the bounds may depend on the loop's own results through an outer loop
     index_range = _index_range(loop, step)
-    block = loop.body.block
-    old = block.args[0]
-    counter = block.insert_arg(i64, 0)
-    counter.name_hint = old.name_hint
-    start = Emitter.at_start(block, loop.location)
-    narrow = start.resize(counter, kind)
-    value = start.add(loop.lb, start.mul(narrow, loop.step))
-    defining_op(value).attributes[LOOP_INDEX] = index_range
-    old.replace_all_uses_with(value)
-    block.erase_arg(old)
-    zero, one = emitter.constant(0), emitter.constant(1)
-    body = loop.detach_region(0)
-    new = scf.ForOp(zero, trips, one, list(loop.iter_args), body)
-    new.attributes.update(loop.attributes)
-    replace(loop, new, list(new.results))
+    start = Emitter.at_start(loop.body.block, loop.location)
+
+    def index(counter: SSAValue) -> SSAValue:
+        value = start.add(loop.lb, start.mul(start.resize(counter, kind), loop.step))
+        defining_op(value).attributes[LOOP_INDEX] = index_range
+        return value
+
+    with_counter(loop, (emitter.constant(0), trips, emitter.constant(1)), index)
 
 
 def _index_range(loop: scf.ForOp, step: int | None) -> DenseArrayBase:

@@ -48,7 +48,7 @@ from typing import ClassVar
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure, results_of_users
@@ -215,17 +215,15 @@ def _loaded(load: tile.LoadViewOp, runs: SSAValue | None, loop: scf.ForOp) -> SS
     if runs is None:
         insert_before(first, loop)
         return first.result
-    inside = Block([first, scf.YieldOp(first.result)])
-    other = Block([scf.YieldOp()])
-    emitter = Emitter(end_of(other), load.location)
-    element = tile.element_of(load.result)
+    loaded = branch(runs, [first], first.results)
+    loaded.location = load.location
+    end = end_of(loaded.false_region.block)
+    emitter, element = Emitter(end, load.location), tile.element_of(load.result)
     zero = (
         emitter.float_constant(0.0, element)
         if isinstance(element, AnyFloat)
         else emitter.constant(0, element)
     )
-    end_of(other).operands = [emitter.splat(zero, tile.shape_of(load.result))]
-    branch = scf.IfOp(runs, [load.result.type], Region(inside), Region(other))
-    branch.location = load.location
-    insert_before(branch, loop)
-    return branch.results[0]
+    end.operands = [emitter.splat(zero, tile.shape_of(load.result))]
+    insert_before(loaded, loop)
+    return loaded.results[0]

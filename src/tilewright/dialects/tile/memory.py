@@ -231,7 +231,7 @@ Store = StoreOp | StoreViewOp
 Atomic = AtomicRMWOp | AtomicCASOp
 View = LoadViewOp | StoreViewOp
 """Structured accesses."""
-_Access = TypeVar("_Access", bound=Load | StoreViewOp)
+_Access = TypeVar("_Access", bound=Operation)
 
 
 def make_view(

@@ -201,6 +201,20 @@ def rebuild_for(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
     return rebuild(loop, [*loop.operands[:3], *inits], [v.type for v in inits])
 
 
+def with_counter(
+    loop: scf.ForOp, bounds: Sequence[SSAValue], value: Callable[[SSAValue], SSAValue]
+) -> None:
+    """Let a loop count in `bounds`; `value` gives what its counter was of the new one."""
+    block = loop.body.block
+    old, counter = block.args[0], block.insert_arg(bounds[0].type, 0)
+    counter.name_hint = old.name_hint
+    old.replace_all_uses_with(value(counter))
+    block.erase_arg(old)
+    new = scf.ForOp(*bounds, list(loop.iter_args), loop.detach_region(0))
+    new.attributes.update(loop.attributes)
+    replace(loop, new, list(new.results))
+
+
 def without(values: Sequence[SSAValue], positions: Collection[int]) -> list[SSAValue]:
     return [v for i, v in enumerate(values) if i not in positions]
 

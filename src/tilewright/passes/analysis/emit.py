@@ -96,6 +96,13 @@ class Emitter:
         copy.location = op.location
         return copy
 
+    def clone_body(self, body: Block, mapping: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """Insert copies of a block's operations but the last; returns what the values become that the last passes on."""
+        *ops, end = body.ops
+        for op in ops:
+            self.clone(op, mapping)
+        return [mapping.get(v, v) for v in end.operands]
+
     def loop(
         self,
         bounds: Sequence[SSAValue],

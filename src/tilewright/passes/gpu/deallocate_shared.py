@@ -150,19 +150,9 @@ def _last_use(buffer: SSAValue, outermost: Block) -> Operation | None:
 
 def _innermost_block(users: list[Operation]) -> Block | None:
     """The innermost block that all operations are in."""
-    paths = [_blocks_around(op) for op in users]
-    common = None
-    for blocks in zip(*paths, strict=False):
-        if any(block is not blocks[0] for block in blocks):
-            break
-        common = blocks[0]
-    return common
-
-
-def _blocks_around(op: Operation) -> list[Block]:
-    """The blocks that an operation is in, the outermost first."""
-    blocks = [current.parent for current in (op, *ancestors(op))]
-    return [block for block in reversed(blocks) if block is not None]
+    blocks = [op.parent for user in users[:1] for op in (user, *ancestors(user))]
+    around = (block for block in blocks if block is not None)
+    return next((b for b in around if all(map(b.find_ancestor_op_in_block, users))), None)
 
 
 def _in_producer_warp(op: Operation) -> bool:

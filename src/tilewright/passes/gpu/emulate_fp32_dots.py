@@ -90,25 +90,16 @@ def _split(op: tile.DotOp) -> None:
     for i, j in products:
         if (i, j) == (0, 0):
             total = _numbers(emit, total, zeros)
-        total = emit.make(
-            tile.DotOp,
-            [left[i], right[j], total],
-            op.result.type,
-            input_precision=StringAttr("tf32"),
-        )
+        operands, precision = [left[i], right[j], total], StringAttr("tf32")
+        total = emit.make(tile.DotOp, operands, op.result.type, input_precision=precision)
     total = emit.insert(arith.AddfOp(op.acc, total))
     replace_op(op, [total])
 
 
 def _numbers(emit: Emitter, value: SSAValue, zeros: SSAValue) -> SSAValue:
     """0 where `value` is no number."""
-    shape = tile.shape_of(value)
-    ordered = tile.CmpFOp.create(
-        operands=[value, value],
-        result_types=[tile.with_shape(i1, shape)],
-        properties={"predicate": StringAttr("ord")},
-    )
-    is_number = emit.insert(ordered)
+    kind = tile.with_shape(i1, tile.shape_of(value))
+    is_number = emit.make(tile.CmpFOp, [value, value], kind, predicate=StringAttr("ord"))
     return emit.make(tile.SelectOp, [is_number, value, zeros], value.type)
 
 

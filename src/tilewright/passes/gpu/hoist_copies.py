@@ -94,12 +94,9 @@ def _hoist(block: Block) -> None:
     for number, group in enumerate(groups):
         _move_up(block, group, groups[:number])
     for group in groups:
-        later = [
-            op
-            for op in operations_between(group.commit, group.wait)
-            if isinstance(op, gpu.AsyncCommitGroupOp)
-        ]
-        group.wait.properties["pending"] = IntegerAttr(len(later), i32)
+        between = operations_between(group.commit, group.wait)
+        later = sum(isinstance(op, gpu.AsyncCommitGroupOp) for op in between)
+        group.wait.properties["pending"] = IntegerAttr(later, i32)
 
 
 def _groups(block: Block) -> list[_Group]:

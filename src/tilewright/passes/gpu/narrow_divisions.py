@@ -28,10 +28,11 @@ from typing import ClassVar
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from tilewright.dialects.address_arithmetic import address_arithmetic
-from tilewright.passes.analysis.edit import insert_before, replace_op
+from tilewright.passes.analysis.edit import replace_op
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
@@ -83,14 +84,13 @@ def _narrower(op: Operation, facts: Facts) -> tuple[type[Operation], bool] | Non
 
 def _replace(op: Operation, kind: type[Operation], narrow: bool) -> None:
     """Put another division in the place of `op`."""
-    result, operands = op.results[0], list(op.operands)
-    wide = result.type
+    e, operands = Emitter(op), list(op.operands)
     if narrow:
-        operands = [_inserted(arith.TruncIOp, [v], _resized(v.type), op) for v in operands]
-    made = _inserted(kind, operands, operands[0].type, op)
+        operands = [e.make(arith.TruncIOp, [v], _resized(v.type)) for v in operands]
+    made = e.make(kind, operands, operands[0].type)
     if narrow:
         extension = arith.ExtUIOp if kind in (arith.DivUIOp, arith.RemUIOp) else arith.ExtSIOp
-        made = _inserted(extension, [made], wide, op)
+        made = e.make(extension, [made], op.results[0].type)
     replace_op(op, [made])
 
 
@@ -101,11 +101,3 @@ def _resized(kind: Attribute) -> Attribute:
     if not isinstance(kind, TensorType):
         raise TypeError(f"integers expected, got {kind}")
     return TensorType(i32, kind.shape, kind.encoding)
-
-
-def _inserted(
-    kind: type[Operation], operands: list[SSAValue], result: Attribute, before: Operation
-) -> SSAValue:
-    op = kind.create(operands=operands, result_types=[result], location=before.location)
-    insert_before(op, before)
-    return op.results[0]

@@ -46,7 +46,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
-from tilewright.passes.analysis.edit import replace, replace_op
+from tilewright.passes.analysis.edit import replace_op, with_counter
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
@@ -100,16 +100,9 @@ class _Narrower:
         return is_normalized(loop) and unknown and loop.ub.type == i64 and self._fits(loop.ub)
 
     def _narrow(self, loop: scf.ForOp) -> None:
-        e, block = Emitter(loop), loop.body.block
-        first, trips, step = e.constant(0, i32), self.low(loop.ub), e.constant(1, i32)
-        old = block.args[0]
-        counter = block.insert_arg(i32, 0)
-        counter.name_hint = old.name_hint
-        old.replace_all_uses_with(Emitter.at_start(block, loop.location).resize(counter, i64))
-        block.erase_arg(old)
-        new = scf.ForOp(first, trips, step, list(loop.iter_args), loop.detach_region(0))
-        new.attributes.update(loop.attributes)
-        replace(loop, new, list(new.results))
+        e, start = Emitter(loop), Emitter.at_start(loop.body.block, loop.location)
+        bounds = e.constant(0, i32), self.low(loop.ub), e.constant(1, i32)
+        with_counter(loop, bounds, lambda counter: start.resize(counter, i64))
 
     def _fits(self, *values: SSAValue) -> bool:
         facts = [self.facts.of(value) for value in values]

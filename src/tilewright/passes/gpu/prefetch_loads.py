@@ -123,7 +123,7 @@ class PrefetchLoads(FunctionPass):
         count = _iterations(loop, loads, warps, most) if loads and serial else 1
         if count > 1:
             loop, copies = unroll_by(loop, count)
-            found = [copy[load] for copy in copies for load in loads]
+            found = [copy[load.result].owner for copy in copies for load in loads]
             loads = [op for op in found if isinstance(op, tile.Load)]
         if loads:
             few = serial and sum(registers(op.result) for op in loads) <= _FEW

@@ -35,6 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.ir.walk import following
 from tilewright.passes.analysis.edit import erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
@@ -229,13 +230,11 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
 
 
 def _rings(plan: _Plan, shapes: list[Any], warps: int, entry: Operation) -> list[Ring]:
-    found = []
-    for group, tiles, place, shape in zip(
-        plan.graph.groups, plan.tiles, plan.coordinates, shapes, strict=True
-    ):
-        full, empty = barriers(plan.stages, None, entry), barriers(plan.stages, warps, entry)
-        found.append(Ring(group, tiles, place, shape, full, empty))
-    return found
+    copied = zip(plan.graph.groups, plan.tiles, plan.coordinates, shapes, strict=True)
+    kinds = (None, warps)  # of bytes, and of the arrivals of warps
+    return [
+        Ring(*group, *(barriers(plan.stages, kind, entry) for kind in kinds)) for group in copied
+    ]
 
 
 def _join_buffers(plans: list[_Plan]) -> None:
@@ -258,11 +257,7 @@ def _join_buffers(plans: list[_Plan]) -> None:
 
 def _keep_allocated(buffer: SSAValue, last: Operation) -> None:
     """Remove deallocations before the end of the last loop: the producer warp may still write the stages."""
-    after: Operation | None = last
-    behind: set[Operation] = set()
-    while after is not None:
-        behind.add(after)
-        after = after.next_op
+    behind = {last, *following(last)}
     for use in list(buffer.uses):
         op = use.operation
         if isinstance(op, gpu.LocalDeallocOp) and op not in behind:

@@ -174,10 +174,7 @@ class _Unroller:
         mapping: Mapping = dict(zip(body.args, [counter, *carried], strict=True))
         for argument, start in self.counters.items():
             mapping[argument] = e.constant((start + stage) % self.stages, i32)
-        for op in body.ops:
-            if op is not end_of(body):
-                e.clone(op, mapping)
-        return [mapping.get(v, v) for v in end_of(body).operands]
+        return e.clone_body(body, mapping)
 
     def _completed(self, main: scf.ForOp, e: Emitter) -> list[SSAValue]:
         """The results of the loop, with no MMA in flight: waited for where it has run."""

@@ -306,10 +306,10 @@ class _Widener:
         kind = cast(IntegerType, loop.ub.type)
         odd = e.compare("eq", e.binary(arith.AndIOp, loop.ub, e.constant(1, kind)), loop.step)
         mapping: Mapping = dict(zip(body.args, [done, *wide.results], strict=True))
-        last = [op.clone(mapping) for op in body.ops if op is not end_of(body)]
-        ends = [mapping.get(v, v) for v in end_of(body).operands]
-        rest = branch(odd, last, ends, (), wide.results)
+        rest = branch(odd, [], wide.results, (), wide.results)
         e.insert_op(rest)
+        end = end_of(rest.true_region.block)
+        end.operands = Emitter(end).clone_body(body, mapping)
         replace_op(loop, rest.results)
 
 

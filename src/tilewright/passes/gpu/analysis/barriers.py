@@ -8,13 +8,15 @@ start to its wait. Exchanges in scratch space bring their own barriers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import ancestors, following, preceding
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 
@@ -50,7 +52,7 @@ def remove_redundant_barriers(body: Block, kept: Operation) -> None:
         return found
 
     for barrier in [op for op in body.ops if isinstance(op, gpu.BarrierOp) and op is not kept]:
-        before, after = _around(barrier, body)
+        before, after = (_reached(barrier, body, walk) for walk in (preceding, following))
         if not touched(before).meets(touched(after)):
             erase(barrier)
 
@@ -84,52 +86,41 @@ def _add(found: _Touched, op: Operation, mmas: list[gpu.WgmmaOp], copied: set[SS
 
 def _ends_at_barrier(op: Operation) -> bool:
     """Whether a barrier follows a deallocation before the memory is reused."""
-    following = op.next_op
-    while isinstance(following, gpu.LocalDeallocOp):
-        following = following.next_op
-    return isinstance(following, gpu.BarrierOp)
+    after = next((o for o in following(op) if not isinstance(o, gpu.LocalDeallocOp)), None)
+    return isinstance(after, gpu.BarrierOp)
 
 
-def _around(barrier: Operation, body: Block) -> tuple[list[Operation], list[Operation]]:
-    """Operations from the barrier before to this one, and from this one to the next, round the loop and
-    beyond it."""
-    loop = body.parent_op()
-    before, open_start = _run(barrier, forward=False)
-    after, open_end = _run(barrier, forward=True)
-    if open_start:  # of the iteration before, and before the loop
-        before += _run(body.last_op, forward=False, stop=barrier, include=True)[0]
-        before += _outside(loop, forward=False)
-    if open_end:
-        after += _run(body.first_op, forward=True, stop=barrier, include=True)[0]
-        after += _outside(loop, forward=True)
-    return before, after
+_Walk = Callable[[Operation], Iterator[Operation]]
+"""`preceding` or `following`."""
 
 
-def _run(
-    start: Operation | None, forward: bool, stop: Operation | None = None, include: bool = False
-) -> tuple[list[Operation], bool]:
-    """Operations from `start` on, to a barrier, and whether the block's end was reached first."""
+def _reached(barrier: Operation, body: Block, walk: _Walk) -> list[Operation]:
+    """Operations from a barrier in one direction to the next one, round the loop and beyond it."""
+    found, open_ = _run(walk(barrier))
+    if open_:
+        ops = reversed(body.ops) if walk is preceding else body.ops
+        found += _run(takewhile(lambda op: op is not barrier, ops))[0]
+        found += _outside(body.parent_op(), walk)
+    return found
+
+
+def _run(ops: Iterable[Operation]) -> tuple[list[Operation], bool]:
+    """Operations up to a barrier, and whether there is none."""
     found: list[Operation] = []
-    current = start
-    if current is not None and not include:
-        current = current.next_op if forward else current.prev_op
-    while current is not None and current is not stop:
-        if isinstance(current, _ANY):
+    for op in ops:
+        if isinstance(op, _ANY):
             return found, False
-        found.append(current)
-        current = current.next_op if forward else current.prev_op
-    return found, current is None
+        found.append(op)
+    return found, True
 
 
-def _outside(op: Operation | None, forward: bool) -> list[Operation]:
+def _outside(op: Operation | None, walk: _Walk) -> list[Operation]:
     """What runs before or after a loop, up to a barrier; in loops and branches, all that the function
     has."""
     if op is None:
         return []
-    found, ends = _run(op, forward)
-    above = op.parent_op()
-    if ends and above is not None and not isinstance(above, FuncOp):
-        while above is not None and not isinstance(above, FuncOp):
-            above = above.parent_op()
-        return [o for o in above.walk() if not o.regions] if above is not None else []
+    found, open_ = _run(walk(op))
+    function = next((above for above in ancestors(op) if isinstance(above, FuncOp)), None)
+    if open_ and op.parent_op() is not function:
+        return [o for o in function.walk() if not o.regions] if function is not None else []
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -86,26 +86,11 @@ def copy_of(
 ) -> gpu.AsyncCopyOp:
     """A load's access as a copy, by threads in `layout`."""
     groups = [
-        [load.base],
-        load.strides,
-        load.starts,
-        load.sizes,
-        load.indices,
-        load.limits,
-        [] if load.mask is None else [load.mask],
-        [buffer],
-        [slot],
-        [active],
-    ]
-    counts = [len(group) for group in groups]
-    return gpu.AsyncCopyOp.create(
-        operands=[value for group in groups for value in group],
-        properties={
-            "kinds": load.kinds,
-            "limited": load.limited,
-            "layout": StringAttr(str(layout)),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, counts),
-        },
-        attributes={k: load.attributes[k] for k in _COPIED if k in load.attributes},
-        location=load.location,
-    )  # fmt: skip
+        [load.base], load.strides, load.starts, load.sizes, load.indices, load.limits,
+        [] if load.mask is None else [load.mask], [buffer], [slot], [active],
+    ]  # fmt: skip
+    properties = {"kinds": load.kinds, "limited": load.limited, "layout": StringAttr(str(layout))}
+    copy = tile.make_view(gpu.AsyncCopyOp, groups, properties)
+    copy.attributes.update({k: load.attributes[k] for k in _COPIED if k in load.attributes})
+    copy.location = load.location
+    return copy

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, end_of, replace_op
+from tilewright.passes.analysis.edit import NO_UNROLL, Mapping, replace_op
 from tilewright.passes.analysis.emit import Emitter, constant_int
 
 
-def unroll_by(loop: scf.ForOp, count: int) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
+def unroll_by(loop: scf.ForOp, count: int) -> tuple[scf.ForOp, list[Mapping]]:
     """Replace a loop by one whose iterations are `count` of it each, and one over the rest.
 
     Requires: the loop counts from 0 in ones; `count` is a power of two. Returns the first loop, and for each of its
-    copies of the body the copies of the operations.
+    copies of the body the copies of values.
     """
     e, kind, trips = Emitter(loop), loop.lb.type, constant_int(loop.ub)
     if trips is None:
@@ -41,9 +41,9 @@ def _over(
     inits: Sequence[SSAValue],
     count: int,
     start: SSAValue | None = None,
-) -> tuple[scf.ForOp, list[dict[Operation, Operation]]]:
+) -> tuple[scf.ForOp, list[Mapping]]:
     """A loop of `trips` iterations, each of which is `count` iterations of `old`, from iteration `start` on."""
-    body, end = old.body.block, end_of(old.body.block)
+    body = old.body.block
     attributes = {**old.attributes, NO_UNROLL: UnitAttr()}
     loop, inner = e.loop([old.lb, trips, old.step], inits, attributes, body.args)
     first, *carried = loop.body.block.args
@@ -52,15 +52,11 @@ def _over(
         first = inner.mul(first, inner.constant(count, kind))
     if start is not None:
         first = inner.add(start, first)
-    copies: list[dict[Operation, Operation]] = []
+    copies: list[Mapping] = []
     for i in range(count):
         mapping: Mapping = dict(zip(body.args[1:], carried, strict=True))
         mapping[body.args[0]] = inner.add(first, inner.constant(i, kind)) if i else first
-        made: dict[Operation, Operation] = {}
-        for op in body.ops:
-            if op is not end:
-                made[op] = inner.clone(op, mapping)
-        copies.append(made)
-        carried = [mapping.get(v, v) for v in end.operands]
+        carried = inner.clone_body(body, mapping)
+        copies.append(mapping)
     inner.anchor.operands = carried
     return loop, copies
