@@ -124,6 +124,16 @@ def _product(one: Monomial, other: Monomial) -> Monomial:
     return tuple(sorted(one + other, key=lambda leaf: leaf.order))
 
 
+def divided(monomial: Monomial, part: Monomial) -> Monomial | None:
+    """Divide a monomial by another one; None if it is not divisible."""
+    rest = list(monomial)
+    for leaf in part:
+        if leaf not in rest:
+            return None
+        rest.remove(leaf)
+    return tuple(rest)
+
+
 def _depth(monomial: Monomial) -> int:
     return max((loop_depth(leaf.value) for leaf in monomial), default=0)
 

@@ -27,7 +27,7 @@ from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwi
 from tilewright.passes.analysis.emit import constant_int, is_normalized
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.facts.operations import advanced_by, width_of
-from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomial
+from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomial, divided
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
@@ -222,7 +222,7 @@ class Inequalities:
         monomial, coefficient = max(negative, key=lambda term: len(term[0]))
         for fact in self._facts(total):
             for part, amount in fact.terms:
-                rest = _without(monomial, part) if amount < 0 else None
+                rest = divided(monomial, part) if amount < 0 else None
                 if rest is None or not self._of_positives(Polynomial(((rest, 1),)), assumed):
                     continue
                 common = gcd(coefficient, amount)
@@ -272,12 +272,7 @@ class Inequalities:
 
     def _bound(self, end: SSAValue) -> Polynomial:
         """Return the upper bound of a loop as seen in its body, where `max(n, 0)` equals n."""
-        op = end.owner
-        if isinstance(op, arith.MaxSIOp):
-            for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-                if constant_int(zero) == 0:
-                    return self._symbols.of(value)
-        return self._symbols.of(end)
+        return self._symbols.of(floored_value(end) or end)
 
     def _conditions(self, at: Operation) -> Iterator[Polynomial]:
         """Yield the conditions of the branches that enclose an operation."""
@@ -296,16 +291,16 @@ class Inequalities:
             inner = outer
 
 
+def floored_value(value: SSAValue) -> SSAValue | None:
+    """n for `max(n, 0)`, as trip counts and the extents of descriptors and block pointers are; None for others."""
+    op = value.owner
+    if isinstance(op, arith.MaxSIOp):
+        for kept, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if constant_int(zero) == 0:
+                return kept
+    return None
+
+
 def _positive(value: SSAValue) -> bool:
     number = constant_int(value)
     return number is not None and number > 0
-
-
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """Divide a monomial by another one; None if it is not divisible."""
-    rest = list(monomial)
-    for leaf in part:
-        if leaf not in rest:
-            return None
-        rest.remove(leaf)
-    return tuple(rest)

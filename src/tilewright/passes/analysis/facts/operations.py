@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import Promise, is_flagged
 from tilewright.ir.types import position_of
+from tilewright.ir.walk import incoming
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer
 from tilewright.passes.analysis.facts.lattice import (
@@ -262,16 +263,16 @@ def _advance(op: tile.AddPtrOp, value: SSAValue, bits: int, grid: Grid) -> Equat
 
 def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
     """Results of `scf.for`, `scf.if` and `scf.while`."""
-    position = position_of(value)
     if isinstance(op, scf.ForOp):
-        return _carried(op, position, bits)
-    if isinstance(op, scf.WhileOp):
-        last = op.before_region.block.last_op
-        return fixed(top(bits)) if last is None else _joined([last.operands[position + 1]])
-    ends = [r.block.last_op for r in op.regions if r.blocks]
-    return _joined([end.operands[position] for end in ends if end is not None])
+        return _carried(op, position_of(value), bits)
+    return _joined(incoming(value) or ())
 
 
+_PASSED_ON = (
+    gpu.ConvertLayoutOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.SplitOp,
+    tile.GatherOp, tile.BitcastOp, tile.IntToPtrOp, tile.PtrToIntOp,
+)  # fmt: skip
+"""Operations whose result has elements of the first operand."""
 _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] = {
     arith.ConstantOp: _constant,
     **dict.fromkeys(_RESIZED, _resize),
@@ -282,23 +283,9 @@ _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] 
     tile.CmpIOp: _compare,
     tile.HintOp: _hint,
     tile.AddPtrOp: _advance,
-    tile.SelectOp: _either,
-    tile.JoinOp: _either,
-    tile.CatOp: _either,
-    gpu.ConvertLayoutOp: _same,
-    tile.SplatOp: _same,
-    tile.BroadcastOp: _same,
-    tile.ExpandDimsOp: _same,
-    tile.ReshapeOp: _same,
-    tile.TransOp: _same,
-    tile.SplitOp: _same,
-    tile.GatherOp: _same,
-    tile.BitcastOp: _same,
-    tile.IntToPtrOp: _same,
-    tile.PtrToIntOp: _same,
-    scf.ForOp: _region_result,
-    scf.IfOp: _region_result,
-    scf.WhileOp: _region_result,
+    **dict.fromkeys((tile.SelectOp, tile.JoinOp, tile.CatOp), _either),
+    **dict.fromkeys(_PASSED_ON, _same),
+    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), _region_result),
 }
 
 
@@ -315,16 +302,8 @@ def _block_argument(value: SSAValue, block: Block, bits: int, promise: Promise) 
         if value.index == 0:
             return _counter(parent, bits)
         return _carried(parent, value.index - 1, bits, promise)
-    if isinstance(parent, scf.WhileOp):
-        last = (
-            parent.after_region if block is parent.before_region.block else parent.before_region
-        ).block.last_op
-        if last is None:
-            return fixed(top(bits))
-        if block is parent.before_region.block:
-            return _joined([parent.arguments[value.index], last.operands[value.index]])
-        return _joined([last.operands[value.index + 1]])
-    return fixed(top(bits))
+    passed = incoming(value) if isinstance(parent, scf.WhileOp) else None
+    return fixed(top(bits)) if passed is None else _joined(passed)
 
 
 def _parameter(function: FuncOp, index: int, bits: int) -> Fact:

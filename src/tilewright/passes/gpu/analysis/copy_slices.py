@@ -76,8 +76,7 @@ def clone_load(
     emitter: Emitter,
 ) -> tile.Load:
     """Clone a load, predicated on `active`."""
-    given = [mapping.get(v, v) for v in op.operands]
-    now = op.clone(dict(zip(op.operands, given, strict=True)))
+    now = op.clone(dict(mapping))
     if isinstance(now, tile.LoadOp):
         mask = active if now.mask is None else emitter.binary(arith.AndIOp, now.mask, active)
         others = [] if now.other is None else [now.other]

@@ -35,7 +35,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Monomial, Polynomial
+from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Monomial, Polynomial, divided
 from tilewright.passes.analysis.projection import moved_dims
 from tilewright.passes.analysis.symbolic import Symbolic
 
@@ -130,14 +130,10 @@ def _required(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> list[Po
 def quotient(term: Term, stride: Polynomial) -> Polynomial | None:
     """Return a term divided by a stride of one term; None if it is not divisible."""
     ((divisor, size),) = stride.terms
-    rest = list(term[0])
-    if not size or term[1] % size:
+    rest = divided(term[0], divisor)
+    if rest is None or not size or term[1] % size:
         return None
-    for leaf in divisor:
-        if leaf not in rest:
-            return None
-        rest.remove(leaf)
-    return Polynomial.of({tuple(rest): term[1] // size})
+    return Polynomial.of({rest: term[1] // size})
 
 
 Home = int

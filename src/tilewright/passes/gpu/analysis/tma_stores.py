@@ -177,20 +177,12 @@ def _is_adjacent(
     if other.parent is not op.parent or layout != shared:
         return False
     found = match_tma_tile(other, known, shared)
-    if (
-        isinstance(found, Missed)
-        or tma_tile.parts
-        or found.parts
-        or len(found.corner) != len(tma_tile.corner)
-    ):
+    if isinstance(found, Missed) or found.root is not tma_tile.root:
+        return False
+    if any(each.parts or each.conditions for each in (tma_tile, found)):
         return False
     shapes = [[*map(_terms, (*each.extents, *each.pitches))] for each in (tma_tile, found)]
-    if (
-        tma_tile.root is not found.root
-        or shapes[0] != shapes[1]
-        or tma_tile.conditions
-        or found.conditions
-    ):
+    if shapes[0] != shapes[1] or len(found.corner) != len(tma_tile.corner):
         return False
     distances = [_distance(*pair) for pair in zip(tma_tile.corner, found.corner, strict=True)]
     moved = [d for d, distance in enumerate(distances) if distance != 0]
@@ -275,12 +267,10 @@ def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreView
     for other in function.walk():
         if not isinstance(other, _ACCESSES) or other is op:
             continue
-        if base_argument(tile.pointer_of(other)) in (None, root):
-            if (
-                not isinstance(other, tile.StoreViewOp)
-                or base_argument(tile.pointer_of(other)) is None
-            ):
-                return None
+        own = base_argument(tile.pointer_of(other))
+        if own is None or (own is root and not isinstance(other, tile.StoreViewOp)):
+            return None
+        if own is root and isinstance(other, tile.StoreViewOp):
             found.append(other)
     return found
 
@@ -332,14 +322,10 @@ def exchanged_in_parts(
         if isinstance(store, tile.StoreViewOp)
     ]
     tma_stores = {store.convert: store for store in stores if isinstance(store, TmaStorePlan)}
-    adjacent = 0
-    others = list[gpu.ConvertLayoutOp]()
-    for change in _changes(op, function, but):
-        if change in tma_stores:
-            adjacent += tma_stores[change].least_bytes
-        else:
-            others.append(change)
-    return adjacent + max(map(_exchange_bytes, others), default=0) + (RESERVE if adjacent else 0)
+    changes = _changes(op, function, but)
+    staged = sum(tma_stores[change].least_bytes for change in changes if change in tma_stores)
+    others = (_exchange_bytes(change) for change in changes if change not in tma_stores)
+    return staged + max(others, default=0) + (RESERVE if staged else 0)
 
 
 def _changes(

@@ -34,7 +34,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
-from tilewright.passes.analysis.symbolic import Inequalities, Symbolic
+from tilewright.passes.analysis.symbolic import Inequalities, Symbolic, floored_value
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
 from tilewright.passes.gpu.analysis.tma_coordinates import (
     Axis,
@@ -390,13 +390,8 @@ def _for_host(line: _Line, symbols: Symbolic) -> _Line:
 
 
 def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
-    """n for a term `max(n, 0)`, as the extents of descriptors and block pointers are."""
-    op = monomial[0].value.owner if len(monomial) == 1 else None
-    if isinstance(op, arith.MaxSIOp):
-        for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            if constant_int(zero) == 0:
-                return value
-    return None
+    """n for a term `max(n, 0)`."""
+    return floored_value(monomial[0].value) if len(monomial) == 1 else None
 
 
 def _end_of(copy: Access, dim: int, symbols: Symbolic, window: Window | None) -> _End | None:
