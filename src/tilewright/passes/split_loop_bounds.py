@@ -55,7 +55,13 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import has_loops
-from tilewright.passes.analysis.edit import backward_slice, block_of, post_order, replace_op
+from tilewright.passes.analysis.edit import (
+    Mapping,
+    backward_slice,
+    block_of,
+    post_order,
+    replace_op,
+)
 from tilewright.passes.analysis.effects import defined_inside, erase_dead, is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import LOOP_INDEX
@@ -209,7 +215,7 @@ class _Splitter:
     def _cut(self, e: Emitter) -> SSAValue:
         """The number of iterations before the condition changes, of the counter's type."""
         condition, index = self.condition, self.condition.index
-        mapping: dict[SSAValue, SSAValue] = {}
+        mapping: Mapping = {}
         found = backward_slice(self.loop.body.block, [condition.bound])
         for op in found[0] if found is not None else ():
             e.clone(op, mapping)

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.edit import with_operands
+from tilewright.passes.analysis.edit import Mapping, with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 
@@ -20,7 +20,7 @@ class Projector:
     """Answers for one function; `replaced` maps results of operations that a pass has rewritten."""
 
     def __init__(self) -> None:
-        self.replaced: dict[SSAValue, SSAValue] = {}
+        self.replaced: Mapping = {}
         self._varies: dict[SSAValue, frozenset[int]] = {}
         self._projects: dict[tuple[SSAValue, int | None], bool] = {}
         self._first: dict[SSAValue, bool] = {}

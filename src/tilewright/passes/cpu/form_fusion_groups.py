@@ -36,7 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import erase, insert_before, used_in
+from tilewright.passes.analysis.edit import Mapping, erase, insert_before, used_in
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
@@ -292,7 +292,7 @@ class _Outliner:
         return cost
 
     def _outline(self, group: _Group) -> None:
-        mapping: dict[SSAValue, SSAValue] = {}
+        mapping: Mapping = {}
         exports = self._exports(group)
         op = cpu.FusionGroupOp.create(
             result_types=[v.type for v in exports],
@@ -322,9 +322,7 @@ class _Outliner:
             result.name_hint = value.name_hint
             value.replace_uses_with_if(result, lambda use, op=op: not op.is_ancestor(use.operation))
 
-    def _provide(
-        self, member: Operation, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
-    ) -> None:
+    def _provide(self, member: Operation, group: _Group, body: Block, mapping: Mapping) -> None:
         """Clone what `member` needs from outside: virtual tiles and cheap recomputations."""
         inner = {r for o in member.walk() for r in o.results}
         inner |= {a for o in member.walk() for reg in o.regions for b in reg.blocks for a in b.args}
@@ -332,9 +330,7 @@ class _Outliner:
             if value not in inner:
                 self._clone(value, group, body, mapping)
 
-    def _clone(
-        self, value: SSAValue, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
-    ) -> None:
+    def _clone(self, value: SSAValue, group: _Group, body: Block, mapping: Mapping) -> None:
         op = value.owner
         if value in mapping or not tile.is_tile(value) or isinstance(op, Block):
             return
@@ -397,7 +393,7 @@ class _Outliner:
         return home is None or not self._recompute_here(value, home)
 
 
-def _remap_operands(op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
+def _remap_operands(op: Operation, mapping: Mapping) -> None:
     for nested in op.walk():
         for i, operand in enumerate(nested.operands):
             if operand in mapping:

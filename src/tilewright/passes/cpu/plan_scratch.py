@@ -29,6 +29,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.ir.types import position_of
 from tilewright.passes.analysis.edit import (
+    Mapping,
     end_of,
     erase,
     insert_before,
@@ -149,7 +150,7 @@ class _Planner:
     def _read_captured(self, op: cpu.FusionGroupOp) -> None:
         """Replace tiles from outside the group by reads of their buffers at its start."""
         body = op.body.block
-        reads: dict[SSAValue, SSAValue] = {}
+        reads: Mapping = {}
         first = start_of(body)
         for nested in list(body.walk()):
             for i, operand in enumerate(nested.operands):

@@ -29,7 +29,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
-from tilewright.passes.analysis.edit import erase, insert_before, start_of
+from tilewright.passes.analysis.edit import Mapping, erase, insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.buffers import (
@@ -98,7 +98,7 @@ class _Lowering:
         self.dead: DeadLanes | None = None
         self.chunks: dict[SSAValue, int] = {}
         """Lanes of the one chunk that stands for all dead ones, for each buffer written so."""
-        self.addresses: dict[SSAValue, SSAValue] = {}
+        self.addresses: Mapping = {}
         self.bounds = BufferBounds(self.entry)
         self.untrimmed = keeps_all_lanes(self.entry) if trim_dead_lanes else set()
 

@@ -38,7 +38,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import backward_slice, erase, insert_before
+from tilewright.passes.analysis.edit import Mapping, backward_slice, erase, insert_before
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
@@ -77,7 +77,7 @@ def _hoist_from(branch: scf.IfOp, left: int) -> int:
     for taken, region in enumerate((branch.false_region, branch.true_region)):
         active: SSAValue | None = None
         for block in region.blocks:
-            moved: dict[SSAValue, SSAValue] = {}
+            moved: Mapping = {}
             for load in _movable(block):
                 words = registers(load.result)
                 if words > left:
@@ -112,7 +112,7 @@ def _move(
     block: Block,
     branch: scf.IfOp,
     active: SSAValue,
-    moved: dict[SSAValue, SSAValue],
+    moved: Mapping,
 ) -> None:
     """Load in front of the branch, if `active`; `moved`: values of the side that are computed there already."""
     needed = backward_slice(block, load.operands, is_pure, stop=lambda op: op.results[0] in moved)

@@ -46,7 +46,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import address_arithmetic
-from tilewright.passes.analysis.edit import replace_op, with_counter
+from tilewright.passes.analysis.edit import Mapping, replace_op, with_counter
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
@@ -82,7 +82,7 @@ class _Narrower:
     def __init__(self, function: FuncOp, loops: list[scf.ForOp]) -> None:
         self.function, self.loops = function, loops
         self.facts = Facts(address_arithmetic(function))
-        self.made: dict[SSAValue, SSAValue] = {}
+        self.made: Mapping = {}
 
     def run(self) -> None:
         chosen = [loop for loop in self.loops if self._is_narrow(loop)]

@@ -44,6 +44,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import preceding
 from tilewright.passes.analysis.edit import (
+    Mapping,
     branch,
     end_of,
     erase,
@@ -277,9 +278,7 @@ class Pipeliner:
 
     # ---- operands of the copies --------------------------------------------------------------------
 
-    def _advance(
-        self, state: dict[SSAValue, SSAValue], before: Operation
-    ) -> tuple[dict[SSAValue, SSAValue], SSAValue]:
+    def _advance(self, state: Mapping, before: Operation) -> tuple[Mapping, SSAValue]:
         """Clone the slice for `state` (counter and carried values).
 
         Returns the mapping of its values, and whether that iteration is in the loop.
@@ -287,23 +286,21 @@ class Pipeliner:
         active = compare("slt", state[self.body.args[0]], self.loop.ub, before)
         return clone_slice(self.ops, state, before, active), active
 
-    def _next(
-        self, mapping: dict[SSAValue, SSAValue], before: Operation
-    ) -> dict[SSAValue, SSAValue]:
+    def _next(self, mapping: Mapping, before: Operation) -> Mapping:
         """Counter and carried scalars one iteration later."""
         counter = self.body.args[0]
         following = Emitter(before).binary(arith.AddiOp, mapping[counter], self.loop.step)
-        state: dict[SSAValue, SSAValue] = {counter: following}
+        state: Mapping = {counter: following}
         for arg in self.carried:
             state[arg] = mapping.get(yielded(arg), yielded(arg))
         return state
 
     # ---- before the loop -----------------------------------------------------------------------------
 
-    def _prologue(self) -> dict[SSAValue, SSAValue]:
+    def _prologue(self) -> Mapping:
         """Issue the copies of the first iterations; return the state of the iteration after those."""
         loop = self.loop
-        state: dict[SSAValue, SSAValue] = {self.body.args[0]: loop.lb}
+        state: Mapping = {self.body.args[0]: loop.lb}
         state.update({arg: initial(arg) for arg in self.carried})
         for stage in range(self.ahead):
             mapping, active = self._advance(state, loop)
@@ -325,7 +322,7 @@ class Pipeliner:
 
     # ---- the loop -------------------------------------------------------------------------------------
 
-    def _rebuild(self, first: dict[SSAValue, SSAValue]) -> None:
+    def _rebuild(self, first: Mapping) -> None:
         """Carry the stages and the state of the copies; wait, issue copies, multiply."""
         loop, body, end = self.loop, self.body, end_of(self.body)
         extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
@@ -333,7 +330,7 @@ class Pipeliner:
         inits = [*extra, constant(0, loop), self._stage(self.ahead, loop), take, phase]
         added = [body.insert_arg(v.type, len(body.args)) for v in inits]
         counter, *scalars, turned, put_arg, take_arg, phase = added
-        state: dict[SSAValue, SSAValue] = {
+        state: Mapping = {
             body.args[0]: counter,
             **dict(zip(self.carried, scalars, strict=True)),
         }

@@ -45,6 +45,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import has_loops
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import (
+    Mapping,
     end_of,
     initial,
     insert_before,
@@ -282,7 +283,7 @@ class _Prefetcher:
             return loop, []
         ops, carried = sliced
         self.ops = [op for op in loop.body.block.ops if op in {*ops, *loads}]
-        first: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: loop.lb}
+        first: Mapping = {loop.body.block.args[0]: loop.lb}
         first.update({arg: initial(arg) for arg in carried})
         loaded, _ = self._load(first, loop)
         after = self._following(carried, loaded)
@@ -290,13 +291,13 @@ class _Prefetcher:
         new = with_more_carried(loop, inits)
         self.loop, body = new, new.body.block
         added = list(body.args[-len(inits) :])
-        state: dict[SSAValue, SSAValue] = dict(zip(carried, added, strict=False))
+        state: Mapping = dict(zip(carried, added, strict=False))
         return new, self._next_iteration(carried, state, added[len(carried) :])
 
     def _next_iteration(
         self,
         carried: list[BlockArgument],
-        state: dict[SSAValue, SSAValue],
+        state: Mapping,
         now: list[BlockArgument],
     ) -> list[tile.Load]:
         """Load for the next iteration, and use the values that the previous one loaded for this one."""
@@ -317,9 +318,7 @@ class _Prefetcher:
                 _sink(copy, value, end)
         return copies
 
-    def _load(
-        self, state: dict[SSAValue, SSAValue], before: Operation
-    ) -> tuple[dict[SSAValue, SSAValue], list[tile.Load]]:
+    def _load(self, state: Mapping, before: Operation) -> tuple[Mapping, list[tile.Load]]:
         """Emit the loads of the iteration given by `state` (counter and carried values), predicated on the trip
         count; returns the mapped values and the loads."""
         counter = state[self.loop.body.block.args[0]]
@@ -333,9 +332,7 @@ class _Prefetcher:
                 mapping = clone_slice([op], mapping, before, active)
         return mapping, [copies[load] for load in self.loads]
 
-    def _following(
-        self, carried: list[BlockArgument], mapping: dict[SSAValue, SSAValue]
-    ) -> dict[SSAValue, SSAValue]:
+    def _following(self, carried: list[BlockArgument], mapping: Mapping) -> Mapping:
         """The carried values one iteration after that of `mapping`."""
         return {arg: mapping.get(yielded(arg), yielded(arg)) for arg in carried}
 

@@ -63,7 +63,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.aliasing import same_addresses
-from tilewright.passes.analysis.edit import backward_slice
+from tilewright.passes.analysis.edit import Mapping, backward_slice
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import FunctionPass
@@ -157,7 +157,7 @@ def _stored_bytes(function: FuncOp) -> int:
 
 def _prefetch(rows: list[_Row], ahead: int) -> None:
     """Prefetch, after each load of a row, what the program loads there that is so many later."""
-    mapping: dict[SSAValue, SSAValue] = {}
+    mapping: Mapping = {}
     exists: SSAValue | None = None
     for row in rows:
         after = row.load.next_op
@@ -182,9 +182,7 @@ def _exists(e: Emitter, own: SSAValue, distance: SSAValue) -> SSAValue:
     return e.compare("slt", own, e.binary(arith.SubiOp, programs, distance))
 
 
-def _prefetch_row(
-    e: Emitter, row: _Row, mapping: dict[SSAValue, SSAValue], exists: SSAValue
-) -> None:
+def _prefetch_row(e: Emitter, row: _Row, mapping: Mapping, exists: SSAValue) -> None:
     load = row.load
     extent = max(tile.shape_of(load.result))
     count = e.constant(extent)

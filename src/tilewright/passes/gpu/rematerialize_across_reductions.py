@@ -57,7 +57,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.ir.types import defining_op
 from tilewright.ir.walk import ancestors, closure
-from tilewright.passes.analysis.edit import insert_before, outermost_in
+from tilewright.passes.analysis.edit import Mapping, insert_before, outermost_in
 from tilewright.passes.analysis.effects import (
     erase_dead,
     is_pure,
@@ -231,7 +231,7 @@ class _Cut:
         users = [outermost_in(self.block, use.operation) for v in self.needed for use in v.uses]
         behind = [op for op in users if self.order[op] > self.at]
         anchor = min(behind, key=lambda op: self.order[op])
-        mapping: dict[SSAValue, SSAValue] = {}
+        mapping: Mapping = {}
         wanted = [v for v in self.weights if v in self.held]
         copies: list[Operation] = []
         for value in wanted:

@@ -249,7 +249,7 @@ class _Specializer(Pipeliner):
         body, e = around.body.block, Emitter(end, around.location)
         tiles, inner = e.loop(around.operands[:3], [first.stage, first.phase])
         counter, stage, phase = tiles.body.block.args
-        mapping: dict[SSAValue, SSAValue] = {body.args[0]: counter}
+        mapping: Mapping = {body.args[0]: counter}
         before = list(takewhile(lambda op: op is not self.loop, body.ops))
         loaded = _made_of([op for op in before if isinstance(op, tile.Load)])
         for op in before:
@@ -260,7 +260,7 @@ class _Specializer(Pipeliner):
 
     def _copies(
         self,
-        outside: dict[SSAValue, SSAValue],
+        outside: Mapping,
         first: Position,
         yes: SSAValue,
         before: Operation,

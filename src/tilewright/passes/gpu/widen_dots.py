@@ -35,7 +35,14 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.address_arithmetic import access_arithmetic
-from tilewright.passes.analysis.edit import branch, end_of, replace_op, with_operands, yielded
+from tilewright.passes.analysis.edit import (
+    Mapping,
+    branch,
+    end_of,
+    replace_op,
+    with_operands,
+    yielded,
+)
 from tilewright.passes.analysis.effects import (
     defined_inside,
     erase_dead,
@@ -60,8 +67,6 @@ _BYTES = 2
 _SHARE = 0.8
 """Of the registers, for accumulators."""
 _LANES = 32
-
-Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.passes.analysis.edit import Mapping
 from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
 
 
@@ -36,7 +37,7 @@ class SlotTable:
     """Union-find over tile values: values in one class share a slot."""
 
     def __init__(self) -> None:
-        self._parent: dict[SSAValue, SSAValue] = {}
+        self._parent: Mapping = {}
         self._slots: dict[SSAValue, Slot] = {}
 
     def _root(self, value: SSAValue) -> SSAValue:

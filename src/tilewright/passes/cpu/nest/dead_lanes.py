@@ -17,6 +17,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.ir.walk import ancestors, incoming
 from tilewright.passes.analysis.aliasing import same_scalar
+from tilewright.passes.analysis.edit import Mapping
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
 from tilewright.passes.cpu.nest import reductions
@@ -40,7 +41,7 @@ class BufferBounds:
 
     def __init__(self, function_block: Block) -> None:
         self._writers: dict[SSAValue, int] = {}
-        self._bounds: dict[SSAValue, SSAValue] = {}
+        self._bounds: Mapping = {}
         for op in function_block.walk():
             if isinstance(op, cpu.WriteOp | cpu.BufferDotOp | cpu.HistogramBuffersOp):
                 target = op.operands[-1]  # an accumulator is the last operand as well

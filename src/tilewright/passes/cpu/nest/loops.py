@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import Mapping, end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, butterfly_mask, is_virtual
@@ -395,7 +395,7 @@ class Nest:
     ) -> list[SSAValue]:
         """After the loop along the axis: results of reductions, and who was waiting for them."""
         where = tuple(at)
-        scalars: dict[SSAValue, SSAValue] = {}
+        scalars: Mapping = {}
         for op, values in zip(self.axis_ops, carried, strict=True):
             if isinstance(op, tile.ScanOp):
                 continue

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import backward_slice, erase
+from tilewright.passes.analysis.edit import Mapping, backward_slice, erase
 from tilewright.passes.cpu.analysis.classify import is_virtual_value
 
 
@@ -50,7 +50,7 @@ def split_stores(
     """
     loads = group.clone()
     stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, tile.Store)]
-    kept: dict[SSAValue, SSAValue] = {}
+    kept: Mapping = {}
     indices: list[cpu.FusionGroupOp] = []
     for store in stores:
         for value in store.operands:
@@ -70,17 +70,15 @@ def split_stores(
 
 def _index_group(loads: cpu.FusionGroupOp, value: SSAValue, buffer: SSAValue) -> cpu.FusionGroupOp:
     """Return a group over the iteration space of `value` that writes it to `buffer`."""
-    mapping: dict[SSAValue, SSAValue] = {}
+    mapping: Mapping = {}
     body = Block([op.clone(mapping) for op in _needed_by([value], loads)])
     body.add_op(cpu.WriteOp.create(operands=[mapping.get(value, value), buffer]))
     return _group(body, tile.shape_of(value), loads)
 
 
-def _store_group(
-    loads: cpu.FusionGroupOp, store: Any, kept: dict[SSAValue, SSAValue]
-) -> cpu.FusionGroupOp:
+def _store_group(loads: cpu.FusionGroupOp, store: Any, kept: Mapping) -> cpu.FusionGroupOp:
     """Return a group for one store that reads its operands from the buffers `kept`."""
-    mapping: dict[SSAValue, SSAValue] = {}
+    mapping: Mapping = {}
     reads: list[Operation] = []
     for value in dict.fromkeys(v for v in store.operands if v in kept):
         read = cpu.ReadOp.create(operands=[kept[value]], result_types=[value.type])

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import Mapping
 from tilewright.passes.cpu.analysis.buffers import tile_of
 from tilewright.passes.cpu.analysis.classify import is_elementwise
 from tilewright.passes.cpu.nest.emit import Emitter
@@ -96,21 +97,19 @@ def combine(
     return [mapping.get(v, v) for v in end.values]
 
 
-def _applied(
-    emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]
-) -> dict[SSAValue, SSAValue]:
+def _applied(emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]) -> Mapping:
     """The values of the combine region, applied to `left` and `right`."""
     lanes = max(cpu.lanes_of(v) for v in (*left, *right))
     values = [emit.splat(v, lanes) for v in (*left, *right)]
     block = op.combine.block
-    mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, values, strict=True))
+    mapping: Mapping = dict(zip(block.args, values, strict=True))
     for inner in block.ops:
         if not isinstance(inner, tile.YieldOp):
             _apply(emit, inner, mapping, lanes)
     return mapping
 
 
-def _apply(emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int) -> None:
+def _apply(emit: Emitter, op: Operation, mapping: Mapping, lanes: int) -> None:
     if lanes == 1:
         emit.block.add_op(op.clone(mapping))
     else:

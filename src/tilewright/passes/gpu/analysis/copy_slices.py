@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import backward_slice, insert_before
+from tilewright.passes.analysis.edit import Mapping, backward_slice, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.gpu.analysis.accesses import may_clobber
@@ -54,10 +54,10 @@ def _is_early(op: Operation, loop: scf.ForOp) -> bool:
 
 def clone_slice(
     operations: Iterable[Operation],
-    state: dict[SSAValue, SSAValue],
+    state: Mapping,
     before: Operation,
     active: SSAValue | None,
-) -> dict[SSAValue, SSAValue]:
+) -> Mapping:
     """Clone a slice for the counter and loop-carried values in `state`; return the value mapping. `active`: i1,
     whether that iteration exists (None: it does)."""
     mapping = dict(state)
@@ -71,7 +71,7 @@ def clone_slice(
 
 def clone_load(
     op: tile.Load,
-    mapping: dict[SSAValue, SSAValue],
+    mapping: Mapping,
     active: SSAValue,
     emitter: Emitter,
 ) -> tile.Load:

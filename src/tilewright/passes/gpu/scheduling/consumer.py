@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import (
+    Mapping,
     branch,
     end_of,
     initial,
@@ -38,8 +39,6 @@ from tilewright.passes.gpu.scheduling.ring import (
     true,
 )
 from tilewright.passes.gpu.scheduling.shifts import Schedule
-
-Mapping = dict[SSAValue, SSAValue]
 
 
 class _InFlight:
