@@ -54,6 +54,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import width_of
 from tilewright.ir.walk import has_loops
 from tilewright.passes.analysis.edit import (
     Mapping,
@@ -229,9 +230,7 @@ class _Splitter:
             span = e.binary(arith.DivSIOp, rounded, e.constant(index.step))
         trips = e.resize(self.loop.ub, i64)
         cut = e.minimum(e.maximum(span, e.constant(0)), trips)
-        counter = self.loop.lb.type
-        assert isinstance(counter, IntegerType)
-        return e.resize(cut, counter)
+        return e.resize(cut, self.loop.lb.type)
 
     def _start_at(self, cut: SSAValue, e: Emitter) -> None:
         """Let the loop's body count from `cut` on; its counter begins with 0 as before."""
@@ -241,7 +240,6 @@ class _Splitter:
         kept: list[Operation] = []
         if index.value is not counter:
             kind = index.value.type
-            assert isinstance(kind, IntegerType)
             moved = e.mul(e.resize(cut, kind), e.constant(index.step, kind))
             start = moved if index.start is None else e.add(index.start, moved)
             narrow = inner.resize(counter, kind)
@@ -262,9 +260,7 @@ class _Splitter:
 
 def _at_most_33_bits(e: Emitter, bound: SSAValue) -> SSAValue:
     """A bound as an i64 near which an index of 32 bits compares as with itself."""
-    kind = bound.type
-    assert isinstance(kind, IntegerType)
-    if kind.width.data <= _BITS:
+    if width_of(bound.type) <= _BITS:
         return e.resize(bound, i64)
     lowest, beyond = e.constant(-(1 << _BITS)), e.constant(1 << _BITS)
     return e.maximum(e.minimum(bound, beyond), lowest)

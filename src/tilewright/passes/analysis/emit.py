@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.ir.types import integer_attribute
+from tilewright.ir.types import integer_attribute, width_of
 
 _SPREADING: frozenset[type] = frozenset(
     (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp)
@@ -205,7 +205,7 @@ class Emitter:
         result = tile.with_shape(i1, tile.shape_of(lhs))
         return self.make(tile.CmpIOp, [lhs, rhs], result, predicate=StringAttr(predicate))
 
-    def resize(self, value: SSAValue, kind: IntegerType, signed: bool = True) -> SSAValue:
+    def resize(self, value: SSAValue, kind: Attribute, signed: bool = True) -> SSAValue:
         """Extend or truncate an integer or integer tile to element type `kind`, or return it unchanged."""
         have = tile.element_of(value)
         if not isinstance(have, IntegerType) or have == kind:
@@ -216,7 +216,7 @@ class Emitter:
                 number %= 1 << have.width.data
             return self.constant(number, kind)
         result = tile.with_shape(kind, tile.shape_of(value))
-        if have.width.data > kind.width.data:
+        if have.width.data > width_of(kind):
             cast_op = arith.TruncIOp
         else:
             cast_op = arith.ExtSIOp if signed else arith.ExtUIOp

@@ -22,7 +22,7 @@ loop as one, and before `batch-loads`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i1, i32, i64
@@ -136,8 +136,7 @@ class _Splitter:
                 first = e.select(reaches, first, trips if up else e.constant(0))
         first = e.insert(arith.MinSIOp(first, trips))
         rest = e.sub(trips, first)
-        counter = cast(IntegerType, loop.lb.type)
-        before, after = (e.resize(v, counter) for v in (first, rest))
+        before, after = (e.resize(v, loop.lb.type) for v in (first, rest))
         values = self._copy(e, before, None, list(loop.iter_args), not up)
         values = self._copy(e, after, before, values, up)
         replace_op(loop, values)

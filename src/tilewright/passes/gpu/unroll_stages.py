@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -140,8 +140,6 @@ class _Unroller:
     def run(self) -> None:
         loop, e = self.loop, Emitter(self.loop)
         kind = loop.lb.type
-        if not isinstance(kind, IntegerType):
-            return
         zero, stages = e.constant(0, kind), e.constant(self.stages, kind)
         trips = e.binary(arith.MaxSIOp, e.binary(arith.SubiOp, loop.ub, loop.lb), zero)
         rounds = e.binary(arith.DivUIOp, trips, stages)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, UnitAttr
@@ -226,7 +226,7 @@ class _Widener:
 
     def run(self) -> None:
         loop, e = self.loop, Emitter(self.loop)
-        kind = cast(IntegerType, loop.ub.type)
+        kind = loop.ub.type
         trips = constant_int(loop.ub)
         two = e.constant(2, kind)
         half = (
@@ -308,7 +308,7 @@ class _Widener:
     def _leave_last(self, e: Emitter, done: SSAValue, wide: scf.ForOp) -> None:
         """Replace the loop by the last iteration of an odd number."""
         loop, body = self.loop, self.loop.body.block
-        kind = cast(IntegerType, loop.ub.type)
+        kind = loop.ub.type
         odd = e.compare("eq", e.binary(arith.AndIOp, loop.ub, e.constant(1, kind)), loop.step)
         mapping: Mapping = dict(zip(body.args, [done, *wide.results], strict=True))
         rest = branch(odd, [], wide.results, (), wide.results)

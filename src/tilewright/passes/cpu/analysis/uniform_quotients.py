@@ -11,7 +11,6 @@ If `size` divides `start` and the number of lanes, the lanes are rows of `size` 
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -90,7 +89,6 @@ def _in_rows(
     extent, kind = tile.shape_of(lanes)[0], tile.element_of(lanes)
     divides = isinstance(op, arith.DivSIOp)
     count, shape = (extent // size, (extent // size, 1)) if divides else (size, (1, size))
-    assert isinstance(kind, IntegerType)
     counted = emitter.resize(emitter.arange(count), kind)
     rows = emitter.broadcast(emitter.reshape(counted, shape), (extent // size, size))
     value = emitter.reshape(rows, (extent,))

@@ -7,7 +7,7 @@ copies are counted in commit groups, TMA loads by one mbarrier per stage, whose 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
@@ -30,40 +30,23 @@ TMA = "TMA tile"
 """Name of this form of a copy in remarks."""
 
 
-class CopyEngine(Protocol):
-    """How the copies of one iteration are issued and awaited."""
-
-    operands: list[SSAValue]
-    """Values computed in the loop's body that the copies use."""
-    phases: bool
-    """Whether `wait` takes the phase of a stage."""
-
-    def order(self, loop: scf.ForOp) -> bool:
-        """Emit what orders the copies after earlier writes; return whether a barrier must follow."""
-        ...
-
-    def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
-        """Emit the copies of the iteration that `mapping` leads to, into stage `slot`, predicated by `active`."""
-        ...
-
-    def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
-        """Emit the wait for stage `slot`, when copies of `ahead` later iterations have been issued."""
-        ...
-
-
 class CpAsyncCopies:
     """`cp.async`: every thread copies its elements."""
 
     phases = False
+    """Whether `wait` takes the phase of a stage."""
 
     def __init__(self, copies: list[gpu.AsyncCopyOp]) -> None:
         self._copies = copies
         self.operands = [v for c in copies for v in c.operands]
+        """Values computed in the loop's body that the copies use."""
 
     def order(self, loop: scf.ForOp) -> bool:
+        """Emit what orders the copies after earlier writes; return whether a barrier must follow."""
         return False
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
+        """Emit the copies of the iteration that `mapping` leads to, into stage `slot`, predicated by `active`."""
         for copy in self._copies:
             new = copy.clone(mapping)
             new.operands[len(new.operands) - 2] = slot
@@ -72,12 +55,13 @@ class CpAsyncCopies:
         insert_before(gpu.AsyncCommitGroupOp.create(), before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
+        """Emit the wait for stage `slot`, when copies of `ahead` later iterations have been issued."""
         pending = IntegerAttr(ahead - 1, i32)
         insert_before(gpu.AsyncWaitOp.create(properties={"pending": pending}), before)
 
 
 class TmaCopies:
-    """TMA: one elected thread issues loads of whole tiles."""
+    """TMA: one elected thread issues loads of whole tiles. Members as of `CpAsyncCopies`."""
 
     phases = True
 
@@ -156,11 +140,11 @@ def choose(
     use_tma: bool,
     target: TargetInfo,
     loop: scf.ForOp | None = None,
-) -> CopyEngine:
+) -> CpAsyncCopies | TmaCopies:
     """Return TMA copies if the target has TMA and every copy is a TMA tile, else `cp.async` copies.
 
     TMA reads through the async proxy, which does not observe the program order of ordinary stores: nothing that the copies
-    read may be written by the kernel, unless they are ordered (`CopyEngine.order`). That is done in a `loop` where copies are
+    read may be written by the kernel, unless they are ordered (`order`). That is done in a `loop` where copies are
     from addresses that are no kernel arguments; the program makes their tensor maps.
     """
     able = use_tma and target.has(Feature.TMA)
