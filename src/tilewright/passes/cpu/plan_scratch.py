@@ -284,23 +284,24 @@ class _Planner:
         kind = cpu.BufferType(op.result.type, op.layout)
         return Emitter(dot, op.location).make(cpu.BufferFromPtrOp, [op.pointer], kind)
 
+    def _pass_on(self, end: Operation, targets: Sequence[SSAValue], first: int = 0) -> None:
+        """Copy the tiles that a terminator passes on, from operand `first` on, to the slots of `targets`."""
+        tiles = [i for i, target in enumerate(targets) if tile.is_tile(target)]
+        copies = [(end.operands[first + i], self.table.slot(targets[i])) for i in tiles]
+        self._parallel_copy(copies, end)
+        end.operands = without(end.operands, [first + i for i in tiles])
+
     def _for(self, op: scf.ForOp) -> None:
-        block = op.body.block
-        carried = list(zip(op.iter_args, block.args[1:], op.results, strict=True))
-        tiles = [c for c in carried if tile.is_tile(c[1])]
-        self._parallel_copy([(init, self.table.slot(arg)) for init, arg, _ in tiles], op)
+        block, args = op.body.block, op.body.block.args[1:]
+        tiles = [i for i, arg in enumerate(args) if tile.is_tile(arg)]
+        self._parallel_copy([(op.iter_args[i], self.table.slot(args[i])) for i in tiles], op)
         self._block(block)
-        if not tiles:
-            return
-        end = end_of(block)
-        yielded = dict(zip((arg for _, arg, _ in carried), list(end.operands), strict=True))
-        self._parallel_copy([(yielded[arg], self.table.slot(arg)) for _, arg, _ in tiles], end)
-        scalars = [c for c in carried if not tile.is_tile(c[1])]
-        end.operands = [yielded[arg] for _, arg, _ in scalars]
-        for _, arg, _ in tiles:
-            self._forget_uses(arg)
-            block.erase_arg(arg, safe_erase=False)
-        self._drop_tiles(op, [op.lb, op.ub, op.step, *(init for init, _, _ in scalars)])
+        self._pass_on(end_of(block), args)
+        for i in tiles:
+            self._forget_uses(args[i])
+            block.erase_arg(args[i], safe_erase=False)
+        if tiles:
+            self._drop_tiles(op, [*op.operands[:3], *without(op.iter_args, tiles)])
 
     @staticmethod
     def _forget_uses(value: SSAValue) -> None:
@@ -310,20 +311,11 @@ class _Planner:
                     _Planner._forget_uses(result)
 
     def _if(self, op: scf.IfOp) -> None:
-        tiles = [i for i, r in enumerate(op.results) if tile.is_tile(r)]
         for region in op.regions:
-            if not region.blocks:
-                continue
-            block = region.block
-            self._block(block)
-            if not tiles:
-                continue
-            end = end_of(block)
-            self._parallel_copy(
-                [(end.operands[i], self.table.slot(op.results[i])) for i in tiles], end
-            )
-            end.operands = without(end.operands, tiles)
-        if tiles:
+            for block in region.blocks:
+                self._block(block)
+                self._pass_on(end_of(block), op.results)
+        if any(map(tile.is_tile, op.results)):
             self._drop_tiles(op, [op.cond])
 
     def _while(self, op: scf.WhileOp) -> None:
@@ -332,20 +324,11 @@ class _Planner:
         second = [i for i, a in enumerate(after.args) if tile.is_tile(a)]
         self._parallel_copy([(op.arguments[i], self.table.slot(before.args[i])) for i in first], op)
         self._block(before)
-        condition = end_of(before)
-        self._parallel_copy(
-            [(condition.operands[i + 1], self.table.slot(after.args[i])) for i in second],
-            condition,
-        )
+        self._pass_on(end_of(before), after.args, 1)
         self._block(after)
-        end = end_of(after)
-        self._parallel_copy(
-            [(end.operands[i], self.table.slot(before.args[i])) for i in first], end
-        )
+        self._pass_on(end_of(after), before.args)
         if not first and not second:
             return
-        condition.operands = without(condition.operands, [i + 1 for i in second])
-        end.operands = without(end.operands, first)
         inits = without(op.arguments, first)
         for block, indices in ((before, first), (after, second)):
             for i in reversed(indices):
