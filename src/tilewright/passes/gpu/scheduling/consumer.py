@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import (
@@ -26,7 +26,6 @@ from tilewright.passes.analysis.edit import (
     initial,
     insert_before,
     replace_op,
-    with_operands,
 )
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
@@ -215,8 +214,8 @@ class Consumer:
     def _in_order(self, at: Position) -> Position:
         loop = self.loop
         inits = [*loop.iter_args, at.stage, at.phase]
-        block, end = self._block(inits)
-        counter, *arguments = block.args
+        new, inner = self._new_loop(loop.lb, inits, loop)
+        (counter, *arguments), end = new.body.block.args, inner.anchor
         here = Position(*arguments[-2:])
         mapping: Mapping = {self.body.args[0]: counter}
         mapping.update(zip(self.arguments, arguments, strict=False))
@@ -227,8 +226,6 @@ class Consumer:
         values = [emitter.value(yielded(a), 0) for a in self.arguments]
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase]
-        new = self._for(loop.lb, inits, block)
-        insert_before(new, loop)
         self._replace(list(new.results))
         return Position(*new.results[-2:])
 
@@ -258,8 +255,7 @@ class Consumer:
         inits = self._state(emitter, 0, [initial(a) for a in self.late])
         next_ = advance(at, self.stages, end)
         start = Emitter(end).binary(arith.AddiOp, loop.lb, loop.step)
-        new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase])
-        insert_before(new, end)
+        new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase], end)
         *state, stage, phase, last_stage, last_phase = new.results
         last: Mapping = {}
         self._enter(last, list(state))
@@ -276,17 +272,19 @@ class Consumer:
         ]
         return [*values, stage, phase]
 
-    def _steady(self, start: SSAValue, inits: list[SSAValue]) -> scf.ForOp:
+    def _steady(self, start: SSAValue, inits: list[SSAValue], before: Operation) -> scf.ForOp:
         """The loop over all iterations but the first: its early steps, and the late ones of the iteration before."""
-        block, end = self._block(inits)
-        counter, *arguments = block.args
+        new, inner = self._new_loop(start, inits, before)
+        (counter, *arguments), end = new.body.block.args, inner.anchor
         *state, stage, phase, last_stage, last_phase = arguments
-        here, before = Position(stage, phase), Position(last_stage, last_phase)
+        here, previous = Position(stage, phase), Position(last_stage, last_phase)
         late: Mapping = {}
         self._enter(late, state)
         early: Mapping = {self.body.args[0]: counter}
         early.update(zip([a for a in self.arguments if a not in self.late], state, strict=False))
-        emitter = StepEmitter(self.schedule, self.rings, [0, 1], [here, before], [early, late], end)
+        emitter = StepEmitter(
+            self.schedule, self.rings, [0, 1], [here, previous], [early, late], end
+        )
         remaining = sum(shift for _, shift in self.schedule.order)
         for op, shift in self.schedule.order:
             emitter.emit(op, shift)
@@ -300,7 +298,7 @@ class Consumer:
         self._define_operands_late(early, end)
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase, here.stage, here.phase]
-        return self._for(start, inits, block)
+        return new
 
     def _define_operands_late(self, early: Mapping, end: Operation) -> None:
         """Compute what MMAs of the next iteration read from registers behind the waits for this iteration's, whose operands
@@ -340,17 +338,12 @@ class Consumer:
 
     # ---- blocks and loops ----------------------------------------------------------------------------
 
-    def _block(self, inits: list[SSAValue]) -> tuple[Block, Operation]:
-        end = scf.YieldOp.create()
-        return Block([end], arg_types=[self.body.args[0].type, *(v.type for v in inits)]), end
-
-    def _for(self, start: SSAValue, inits: list[SSAValue], block: Block) -> scf.ForOp:
-        loop = self.loop
-        for argument, old in zip(block.args, self.body.args, strict=False):
-            if not self.schedule.is_rotated:
-                argument.name_hint = old.name_hint
-        operands = [start, loop.ub, loop.step, *inits]
-        return with_operands(loop, operands, [v.type for v in inits], [Region(block)])
+    def _new_loop(
+        self, start: SSAValue, inits: list[SSAValue], before: Operation
+    ) -> tuple[scf.ForOp, Emitter]:
+        loop, names = self.loop, () if self.schedule.is_rotated else self.body.args
+        bounds = [start, loop.ub, loop.step]
+        return Emitter(before, loop.location).loop(bounds, inits, loop.attributes, names)
 
     def _replace(self, results: list[SSAValue]) -> None:
         replace_op(self.loop, results[: len(self.loop.results)])
