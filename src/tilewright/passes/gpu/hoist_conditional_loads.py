@@ -108,11 +108,7 @@ def _condition(branch: scf.IfOp, taken: bool) -> SSAValue:
 
 
 def _move(
-    load: tile.Load,
-    block: Block,
-    branch: scf.IfOp,
-    active: SSAValue,
-    moved: Mapping,
+    load: tile.Load, block: Block, branch: scf.IfOp, active: SSAValue, moved: Mapping
 ) -> None:
     """Load in front of the branch, if `active`; `moved`: values of the side that are computed there already."""
     needed = backward_slice(block, load.operands, is_pure, stop=lambda op: op.results[0] in moved)

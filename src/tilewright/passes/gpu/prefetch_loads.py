@@ -295,10 +295,7 @@ class _Prefetcher:
         return new, self._next_iteration(carried, state, added[len(carried) :])
 
     def _next_iteration(
-        self,
-        carried: list[BlockArgument],
-        state: Mapping,
-        now: list[BlockArgument],
+        self, carried: list[BlockArgument], state: Mapping, now: list[BlockArgument]
     ) -> list[tile.Load]:
         """Load for the next iteration, and use the values that the previous one loaded for this one."""
         body, end = self.loop.body.block, end_of(self.loop.body.block)

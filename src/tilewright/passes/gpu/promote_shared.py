@@ -172,12 +172,7 @@ def _copy_shared(function: FuncOp, known: Facts) -> Copied:
 
 
 def _promote(
-    op: tile.DotOp,
-    function: FuncOp,
-    known: Facts,
-    stored: Stored,
-    copied: Copied,
-    registers: bool,
+    op: tile.DotOp, function: FuncOp, known: Facts, stored: Stored, copied: Copied, registers: bool
 ) -> None:
     required = parse_wgmma(instruction_of(op)).majors if is_wgmma(op) else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))

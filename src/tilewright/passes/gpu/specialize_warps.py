@@ -259,11 +259,7 @@ class _Specializer(Pipeliner):
         inner.anchor.operands = copies.results[-2:]
 
     def _copies(
-        self,
-        outside: Mapping,
-        first: Position,
-        yes: SSAValue,
-        before: Operation,
+        self, outside: Mapping, first: Position, yes: SSAValue, before: Operation
     ) -> scf.ForOp:
         """The producer's loop over iterations. `outside`: values of the loop over tiles -> their copies."""
 

@@ -53,10 +53,7 @@ def _is_early(op: Operation, loop: scf.ForOp) -> bool:
 
 
 def clone_slice(
-    operations: Iterable[Operation],
-    state: Mapping,
-    before: Operation,
-    active: SSAValue | None,
+    operations: Iterable[Operation], state: Mapping, before: Operation, active: SSAValue | None
 ) -> Mapping:
     """Clone a slice for the counter and loop-carried values in `state`; return the value mapping. `active`: i1,
     whether that iteration exists (None: it does)."""
@@ -69,12 +66,7 @@ def clone_slice(
     return mapping
 
 
-def clone_load(
-    op: tile.Load,
-    mapping: Mapping,
-    active: SSAValue,
-    emitter: Emitter,
-) -> tile.Load:
+def clone_load(op: tile.Load, mapping: Mapping, active: SSAValue, emitter: Emitter) -> tile.Load:
     """Clone a load, predicated on `active`."""
     now = op.clone(dict(mapping))
     if isinstance(now, tile.LoadOp):
