@@ -26,10 +26,11 @@ from tilewright.passes.analysis.edit import (
     initial,
     insert_before,
     replace_op,
+    yielded,
 )
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
+from tilewright.passes.gpu.scheduling.graph import CopyGroup
 from tilewright.passes.gpu.scheduling.ring import (
     Position,
     Ring,

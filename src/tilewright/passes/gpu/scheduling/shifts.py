@@ -15,9 +15,10 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.walk import closure
+from tilewright.passes.analysis.edit import yielded
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import registers_of
-from tilewright.passes.gpu.scheduling.graph import LoopGraph, yielded
+from tilewright.passes.gpu.scheduling.graph import LoopGraph
 
 _MAX_DOTS = 6
 """Dots of a loop up to which all shifts are tried."""
