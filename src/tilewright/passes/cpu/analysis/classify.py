@@ -8,12 +8,14 @@ maps lane to lane and can share a loop nest with others over the same space.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.ir.walk import closure, sources
 from tilewright.passes.analysis.emit import uniform_constant
 
 REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.SplitOp)
@@ -46,22 +48,16 @@ def is_virtual_value(value: SSAValue) -> bool:
 
 def _all_virtual(pending: list[SSAValue]) -> bool:
     """Whether tiles are virtual. Each is looked at once: `x ^ (x << 13)` needs x twice, and so on."""
-    seen = set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen or not tile.is_tile(value):
-            continue
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, Block):
-            return False
-        if isinstance(op, REMAPS):
-            pending.append(op.operands[0])
-        elif not isinstance(op, _VIRTUAL_SOURCES):
-            if not _is_cheap(op):
-                return False
-            pending += op.operands
-    return True
+
+    def needed(value: SSAValue) -> Iterable[SSAValue]:
+        remaps = isinstance(value.owner, REMAPS)
+        operands = sources(value)[:1] if remaps else sources(value)
+        return () if isinstance(value.owner, _VIRTUAL_SOURCES) else filter(tile.is_tile, operands)
+
+    return all(
+        isinstance(op, _VIRTUAL_SOURCES + REMAPS) or (isinstance(op, Operation) and _is_cheap(op))
+        for op in (v.owner for v in closure(filter(tile.is_tile, pending), needed))
+    )
 
 
 def is_expensive(op: Operation) -> bool:

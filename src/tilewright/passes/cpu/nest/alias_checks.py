@@ -169,9 +169,7 @@ def _distinct_lanes(emit: Emitter, access: tile.View) -> bool | SSAValue:
     for d, extent in enumerate(tile.shape_of(tile.accessed(access))):
         if extent == 1:
             continue
-        last: Index = extent - 1
-        if d in limits:
-            last = emit.minus(emit.smallest(limits[d], extent), 1)
+        last = _last_lane(emit, extent, limits.get(d))
         number = constant_int(access.strides[d])
         stride: Index = access.strides[d] if number is None else abs(number)
         if number is None:
@@ -188,6 +186,11 @@ def _distinct_lanes(emit: Emitter, access: tile.View) -> bool | SSAValue:
     return distinct
 
 
+def _last_lane(emit: Emitter, extent: int, limit: SSAValue | None) -> Index:
+    """The last live lane along a dimension."""
+    return extent - 1 if limit is None else emit.minus(emit.smallest(limit, extent), 1)
+
+
 def _element(access: tile.View) -> Any:
     kind: Any = access.base.type
     return kind.pointee
@@ -201,9 +204,7 @@ def _byte_range(emit: Emitter, access: tile.View) -> tuple[Index, Index, SSAValu
     low: Index = 0
     high: Index = 1
     for d, extent in enumerate(shape):
-        last: Index = extent - 1
-        if d in limits:
-            last = emit.minus(emit.smallest(limits[d], extent), 1)
+        last = _last_lane(emit, extent, limits.get(d))
         known = constant_int(access.strides[d])
         stride: Index = access.strides[d] if known is None else known
         reach = emit.times(last, stride)

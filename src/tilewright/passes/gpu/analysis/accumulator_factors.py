@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.types import position_of
+from tilewright.ir.walk import closure
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
@@ -42,22 +43,19 @@ class AccumulatorFactors:
         """Tiles of one shape that element-wise operations of one block combine."""
         owner, shape = value.owner, tile.shape_of(value)
         block = owner if isinstance(owner, Block) else owner.parent
-        found: dict[SSAValue, None] = {}
-        pending = [value]
-        while pending:
-            current = pending.pop()
-            if current in found or self._is_free(current) or tile.shape_of(current) != shape:
-                continue
-            if isinstance(current.owner, tile.BroadcastOp):
-                continue  # of a row or column, which is converted instead
-            found[current] = None
-            ops = [use.operation for use in current.uses]
-            if not isinstance(current.owner, Block):
-                ops.append(current.owner)
-            for op in ops:
-                if is_pure_elementwise(op) and op.parent is block:
-                    pending += [v for v in (*op.operands, *op.results) if tile.is_tile(v)]
-        return found
+
+        def is_combined(value: SSAValue) -> bool:
+            if isinstance(value.owner, tile.BroadcastOp):
+                return False  # of a row or column, which is converted instead
+            alike = tile.is_tile(value) and tile.shape_of(value) == shape
+            return alike and not self._is_free(value)
+
+        def following(value: SSAValue) -> list[SSAValue]:
+            ops = [*(use.operation for use in value.uses), value.owner]
+            ops = [op for op in ops if _is_elementwise(op) and op.parent is block]
+            return [v for op in ops for v in (*op.operands, *op.results) if is_combined(v)]
+
+        return dict.fromkeys(closure(filter(is_combined, [value]), following))
 
     def _of_component(self, component: dict[SSAValue, None]) -> Layout | None:
         ops = {v.owner for v in component if _is_elementwise(v.owner)}

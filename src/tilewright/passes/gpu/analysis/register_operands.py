@@ -8,6 +8,8 @@ split dot), which threads load in the fragment's layout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -73,20 +75,20 @@ def _changes(value: SSAValue, block: Block) -> bool:
     """Whether a tile of a block is loop-variant: it depends on block arguments or on operations with effects."""
     if not isinstance(block.parent_op(), scf.ForOp | scf.WhileOp):
         return True
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        owner = current.owner
+
+    def here(value: SSAValue) -> Sequence[SSAValue]:
+        made = value.owner
+        return made.operands if isinstance(made, Operation) and made.parent is block else ()
+
+    for owner in (current.owner for current in closure([value], here)):
         if owner is block:
             return True
-        if current in seen or isinstance(owner, Block) or owner.parent is not block:
+        if isinstance(owner, Block) or owner.parent is not block:
             continue
-        seen.add(current)
         if isinstance(owner, gpu.WgmmaOp | gpu.LocalLoadOp) and _reads_written(owner, block):
             return True
         if not is_pure(owner) and not isinstance(owner, gpu.WgmmaWaitOp | gpu.WgmmaOp):
             return True
-        pending += owner.operands
     return False
 
 
