@@ -1,8 +1,8 @@
 """What a pass is, and how one is written as text.
 
 A pass is a frozen dataclass. Its fields are its options, its `name` is its command-line name (and, with
-underscores, its file name), its docstring is a short essay with a `Before:` and an `After:` block of IR
-that a test runs. Text and pass convert into each other without loss::
+underscores, its file name), its docstring is a short essay with an example in IR, as `Before:` and
+`After:` blocks or as their difference, `Change:`, that a test runs. Text and pass convert into each other without loss::
 
     raise-access
     unroll{factor=4 keep-tail=false}

@@ -29,7 +29,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from tilewright.passes.analysis.edit import post_order
+from tilewright.passes.analysis.edit import insert_before, post_order
 from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
 from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
@@ -53,9 +53,7 @@ def _hoist(loop: Operation) -> None:
         for block in region.blocks:
             for op in list(block.ops):
                 if is_pure(op) and not is_terminator(op) and _invariant(op, loop):
-                    op.detach()
-                    if loop.parent is not None:
-                        loop.parent.insert_op_before(op, loop)
+                    insert_before(op, loop)
 
 
 def _invariant(op: Operation, loop: Operation) -> bool:

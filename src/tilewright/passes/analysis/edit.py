@@ -94,7 +94,9 @@ def yielded(argument: BlockArgument) -> SSAValue:
 
 
 def insert_before(new: Operation, op: Operation) -> None:
-    """Put `new` right before `op`."""
+    """Put `new` right before `op`; if it is in a block already, it moves."""
+    if new.parent is not None:
+        new.detach()
     block_of(op).insert_op_before(new, op)
 
 
@@ -202,7 +204,9 @@ def rebuild_for(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
 
 
 def with_counter(
-    loop: scf.ForOp, bounds: Sequence[SSAValue], value: Callable[[SSAValue], SSAValue]
+    loop: scf.ForOp,
+    bounds: tuple[SSAValue, SSAValue, SSAValue],
+    value: Callable[[SSAValue], SSAValue],
 ) -> None:
     """Let a loop count in `bounds`; `value` gives what its counter was of the new one."""
     block = loop.body.block

@@ -146,7 +146,6 @@ def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
     if needed is None:
         return False
     for op in needed[0]:
-        op.detach()
         insert_before(op, before)
     return True
 

@@ -72,26 +72,15 @@ class Vectorize(FunctionPass):
     """Let dots in loops prefetch the operands of the next iteration."""
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
-        _Lowering(function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch).run()
+        _Lowering(function, target, self).run()
 
 
 class _Lowering:
     name = Vectorize.name
 
-    def __init__(
-        self,
-        function: FuncOp,
-        target: TargetInfo,
-        split_bounds: bool,
-        trim_dead_lanes: bool,
-        prefetch: bool,
-    ) -> None:
-        self.function = function
+    def __init__(self, function: FuncOp, target: TargetInfo, options: Vectorize) -> None:
+        self.function, self.target, self.options = function, target, options
         self.entry = function.body.block
-        self.target = target
-        self.split_bounds = split_bounds
-        self.trim_dead_lanes = trim_dead_lanes
-        self.prefetch = prefetch
         self.orders = 0
         """Groups so far whose accesses claim an order."""
         self.ahead: dict[cpu.BufferDotOp, list[SSAValue]] = {}
@@ -100,13 +89,13 @@ class _Lowering:
         """Lanes of the one chunk that stands for all dead ones, for each buffer written so."""
         self.addresses: Mapping = {}
         self.bounds = BufferBounds(self.entry)
-        self.untrimmed = keeps_all_lanes(self.entry) if trim_dead_lanes else set()
+        self.untrimmed = keeps_all_lanes(self.entry) if options.trim_dead_lanes else set()
 
     def run(self) -> None:
         for op in list(self.entry.ops):
             if isinstance(op, cpu.ScratchOp):
                 self._place(op)
-        if self.prefetch:
+        if self.options.prefetch:
             for op in list(self.entry.walk()):
                 if isinstance(op, cpu.BufferDotOp):
                     self._look_ahead(op)
@@ -153,7 +142,6 @@ class _Lowering:
         if found is not None:
             self.ahead[op] = [v for pair in found for v in pair]
             for new in list(block.ops):
-                new.detach()
                 insert_before(new, op)
 
     def _dot(self, op: cpu.BufferDotOp) -> None:
@@ -194,7 +182,7 @@ class _Lowering:
         emit = Emitter(block, op.location)
         pairs = hazards(op)
         self._claim_order(op, emit)
-        trims = self.trim_dead_lanes and op not in self.untrimmed
+        trims = self.options.trim_dead_lanes and op not in self.untrimmed
         self.dead = find_dead_lanes(op, self.bounds) if trims else None
         if self.dead is not None:
             self.bounds.record(op, self.dead)
@@ -218,7 +206,6 @@ class _Lowering:
 
     def _replace(self, op: Operation, block: Block, results: list[SSAValue]) -> None:
         for new in list(block.ops):
-            new.detach()
             insert_before(new, op)
         for old, value in zip(op.results, results, strict=True):
             old.replace_all_uses_with(value)
@@ -270,7 +257,7 @@ class _Lowering:
         streams = {} if compact else streaming_stores(op, emit, self.target)
         body = Body(emit, Facts(streams=streams), self.addresses)
         dead = self.dead
-        if compact or not self.split_bounds or not (limits or wraps):
+        if compact or not self.options.partition_loops or not (limits or wraps):
             return Nest(op, shape, None, dead).build(body)
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
         along = all(

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import (
     end_of,
+    insert_before,
     kept_results,
     rebuild,
     remove_carried,
@@ -40,12 +41,8 @@ def inline(region: Region, op: Operation, arguments: list[SSAValue]) -> list[SSA
     last = end_of(region.block)
     results = list(last.operands)
     block.erase_op(last)
-    target = op.parent
-    if target is None:
-        raise ValueError("the operation is in no block")
     for inner in list(block.ops):
-        inner.detach()
-        target.insert_op_before(inner, op)
+        insert_before(inner, op)
     return results
 
 

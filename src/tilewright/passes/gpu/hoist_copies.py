@@ -141,7 +141,6 @@ def _move_up(block: Block, group: _Group, before: list[_Group]) -> None:
     if place is group.wait:
         return
     for op in taken:
-        op.detach()
         insert_before(op, place)
 
 

@@ -221,7 +221,6 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
     end = end_of(versions.true_region.block)
     insert_before(convert, end)
     op.operands[list(op.operands).index(store.convert.result)] = convert.result
-    op.detach()
     insert_before(op, end)
     erase(store.convert)
     return op, replace(store, convert=convert)

@@ -395,9 +395,8 @@ class Pipeliner:
         barrier = next(op for op in preceding(reader) if isinstance(op, gpu.BarrierOp))
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)
-        barrier.detach()
         if self.late and pattern.last_barrier is not None:  # which stays
-            barrier.erase()
+            erase(barrier)
             return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)
         self.barrier = barrier

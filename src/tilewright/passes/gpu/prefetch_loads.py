@@ -46,6 +46,7 @@ from tilewright.ir.walk import has_loops
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import (
     Mapping,
+    block_of,
     end_of,
     initial,
     insert_before,
@@ -338,14 +339,13 @@ def _sink(copy: Operation, old: SSAValue, end: Operation) -> None:
     """Move a load after the last use of the value that it replaces, so that they share registers."""
     if any(use.operation is not end for use in copy.results[0].uses):
         return  # the address of another load
-    block = end.parent
-    users = [outermost_in(block, use.operation) for use in old.uses] if block is not None else []
+    block = block_of(end)
+    users = [outermost_in(block, use.operation) for use in old.uses]
     users = [op for op in users if op is not end]
-    if not users or block is None:
+    if not users:
         return
     order = {op: i for i, op in enumerate(block.ops)}
     last = max(users, key=lambda op: order[op])
     if order[last] < order[copy] or last.next_op is None:
         return
-    copy.detach()
     insert_before(copy, last.next_op)

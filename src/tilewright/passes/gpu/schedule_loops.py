@@ -205,7 +205,6 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
         _keep_allocated(buffer, plans[-1].graph.loop)
         widen(buffer, plans[0].stages)
         allocation: Any = buffer.owner
-        allocation.detach()
         insert_before(allocation, entry)
     producer = Producer(entry, register_split(warps_of(function)))
     rings: list[Ring] = []

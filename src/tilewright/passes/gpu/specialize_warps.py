@@ -215,7 +215,6 @@ class _Specializer(Pipeliner):
         self.ops, self.carried = sliced
         full: Any = transport.barriers.owner
         if full.parent is not first:
-            full.detach()
             insert_before(full, start_of(first))
         for copy in self.pattern.copies:
             widen(copy.buffer, self.stages)

@@ -45,14 +45,12 @@ def _join(second: gpu.WgmmaOp) -> None:
     moved = [op for op in between if isinstance(op, movable)]
     if not isinstance(barrier, gpu.BarrierOp) or not _may_stand_before(moved, barrier, readers):
         return
-    for op in between:
-        op.detach()
-        if op in moved:
-            insert_before(op, barrier)
+    for op in moved:
+        insert_before(op, barrier)
     second.operands[4] = first.result
     for op in between:
         if op not in moved:
-            op.erase()
+            erase(op)
 
 
 def _may_stand_before(

@@ -109,7 +109,6 @@ def late_operations(function: FuncOp) -> dict[Operation, Operation]:
 def sink(late: Mapping[Operation, Operation]) -> None:
     """Move `late_operations` to their first uses."""
     for op, first in late.items():
-        op.detach()
         insert_before(op, first)
 
 

@@ -315,7 +315,6 @@ class Consumer:
                 and is_pure_elementwise(op)
                 and not any(r.uses for r in op.results)
             ):
-                op.detach()
                 insert_before(op, end)
 
     def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:

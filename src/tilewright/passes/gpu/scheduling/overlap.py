@@ -114,7 +114,6 @@ def overlap_dots(body: Block, order: list[Operation], kept: Operation) -> None:
         if needed is not None:
             anchor = first.next_op
             for op in [*needed, dot]:
-                op.detach()
                 if anchor is not None:
                     insert_before(op, anchor)
     _wait_late(body, waits)
@@ -199,7 +198,6 @@ def _wait_late(body: Block, waits: list[gpu.WgmmaWaitOp]) -> None:
         current: Operation = wait
         while current.next_op is not None and (current is wait or current not in users):
             current = current.next_op
-        wait.detach()
         insert_before(wait, current)
     issued: list[SSAValue] = []
     for op in body.ops:
