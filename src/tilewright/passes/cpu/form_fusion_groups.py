@@ -37,6 +37,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import Mapping, erase, insert_before, used_in
+from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
@@ -324,10 +325,8 @@ class _Outliner:
 
     def _provide(self, member: Operation, group: _Group, body: Block, mapping: Mapping) -> None:
         """Clone what `member` needs from outside: virtual tiles and cheap recomputations."""
-        inner = {r for o in member.walk() for r in o.results}
-        inner |= {a for o in member.walk() for reg in o.regions for b in reg.blocks for a in b.args}
         for value in used_in(member):
-            if value not in inner:
+            if not defined_inside(value, member):
                 self._clone(value, group, body, mapping)
 
     def _clone(self, value: SSAValue, group: _Group, body: Block, mapping: Mapping) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -45,15 +45,13 @@ from tilewright.passes.cpu.analysis.buffers import (
     Slot,
     SlotTable,
     dot_layouts,
-    layout_bytes,
     layout_of,
+    new_scratch,
     row_layout,
 )
 from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.analysis.inplace import coalesce
 from tilewright.targets import TargetInfo
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -84,15 +82,7 @@ class _Planner:
     def _buffer(self, slot: Slot) -> SSAValue:
         """The scratch operation of a slot, made at the function's entry when first asked for."""
         if slot.buffer is None:
-            text = str(slot.layout)
-            kind = cpu.BufferType(slot.tile, StringAttr(text))
-            op = cpu.ScratchOp.create(
-                result_types=[kind], properties={"offset": IntegerAttr(self.offset, i64)}
-            )
-            size = layout_bytes(slot.tile, slot.layout)
-            # an odd number of cache lines between buffers keeps equal rows out of equal cache sets
-            self.offset += -(-size // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
-            self.entry.insert_op_before(op, start_of(self.entry))
+            op, self.offset = new_scratch(self.entry, slot.tile, slot.layout, self.offset)
             slot.buffer = op.result
         return slot.buffer
 
@@ -298,17 +288,9 @@ class _Planner:
         self._block(block)
         self._pass_on(end_of(block), args)
         for i in tiles:
-            self._forget_uses(args[i])
             block.erase_arg(args[i], safe_erase=False)
         if tiles:
             self._drop_tiles(op, [*op.operands[:3], *without(op.iter_args, tiles)])
-
-    @staticmethod
-    def _forget_uses(value: SSAValue) -> None:
-        for use in list(value.uses):
-            if is_virtual(use.operation):
-                for result in use.operation.results:
-                    _Planner._forget_uses(result)
 
     def _if(self, op: scf.IfOp) -> None:
         for region in op.regions:

@@ -23,20 +23,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
-from tilewright.passes.analysis.edit import Mapping, erase, insert_before, start_of
+from tilewright.passes.analysis.edit import Mapping, erase, insert_before
 from tilewright.passes.analysis.emit import Emitter as Inserter
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.cpu.analysis.buffers import (
     batch_of,
     dot_layouts,
-    layout_bytes,
     layout_of,
+    new_scratch,
     row_layout,
     tile_of,
 )
@@ -120,17 +120,9 @@ class _Lowering:
 
     def _scratch(self, kind: Any) -> SSAValue:
         """One more row-major buffer, for a tile of type `kind`."""
-        layout = row_layout(kind)
         size: Any = self.function.attributes["cpu.scratch_bytes"]
-        offset = size.value.data
-        op = cpu.ScratchOp.create(
-            result_types=[cpu.BufferType(kind, StringAttr(str(layout)))],
-            properties={"offset": IntegerAttr(offset, i64)},
-        )
-        self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(
-            offset + -(-layout_bytes(kind, layout) // 64) * 64 + 64, i64
-        )
-        self.entry.insert_op_before(op, start_of(self.entry))
+        op, end = new_scratch(self.entry, kind, row_layout(kind), size.value.data)
+        self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(end, i64)
         self._place(op)
         return op.result
 

@@ -159,14 +159,13 @@ def _copy_shared(function: FuncOp, known: Facts) -> Copied:
             for use in value.uses
             if not isinstance(use.operation, tile.DotOp) and use.operation not in turned
         ]
-        landed: list[Operation] = [gpu.AsyncCommitGroupOp.create(), _wait(0)]
+        _land(first)
         if others:
             read = _read(load, buffer, slot, value.type)
-            landed += [gpu.BarrierOp.create(location=load.location), read]
+            for new in (gpu.BarrierOp.create(location=load.location), read):
+                insert_before(new, first)
             for use in others:
                 use.operation.operands[use.index] = read.result
-        for new in landed:
-            insert_before(new, first)
         copied[value] = buffer, slot
     return copied
 
@@ -189,8 +188,7 @@ def _promote(
         for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))
     ]
     if any(load is not None for load in loads):
-        insert_before(gpu.AsyncCommitGroupOp.create(), op)
-        insert_before(_wait(0), op)
+        _land(op)
     insert_before(gpu.BarrierOp.create(location=op.location), op)
     places = [
         _turned(place, dim, op, function) for place, dim in zip(places, required, strict=True)
@@ -247,8 +245,8 @@ def _stage_group(
         buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
         reads.append(_read(load, buffer, slot, load.result.type))
     if reads:
-        barrier = gpu.BarrierOp.create(location=op.location)
-        for new in (gpu.AsyncCommitGroupOp.create(), _wait(0), barrier, *reads):
+        _land(first)
+        for new in (gpu.BarrierOp.create(location=op.location), *reads):
             insert_before(new, first)
     for load, read in zip(loads, reads, strict=True):
         load.result.replace_all_uses_with(read.result)
@@ -271,8 +269,10 @@ def _read(
     return read
 
 
-def _wait(pending: int) -> Operation:
-    return gpu.AsyncWaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
+def _land(before: Operation) -> None:
+    """Commit the copies issued so far, and wait for them."""
+    insert_before(gpu.AsyncCommitGroupOp.create(), before)
+    insert_before(gpu.AsyncWaitOp.create(properties={"pending": IntegerAttr(0, i32)}), before)
 
 
 def _copyable(
@@ -388,10 +388,8 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
             erase(old)
     if not reads:
         return
-    landed: list[Operation] = [
-        gpu.AsyncCommitGroupOp.create(), _wait(0), gpu.BarrierOp.create(location=op.location), *reads,
-    ]  # fmt: skip
-    for new in landed:
+    _land(op)
+    for new in (gpu.BarrierOp.create(location=op.location), *reads):
         insert_before(new, op)
     _barrier_behind(op)
 

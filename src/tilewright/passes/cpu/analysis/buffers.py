@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
-from tilewright.passes.analysis.edit import Mapping
+from tilewright.passes.analysis.edit import Mapping, insert_before, start_of
 from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
+
+_LINE = 64
+"""Bytes of a cache line."""
 
 
 @dataclass(eq=False)
@@ -26,11 +31,7 @@ class Slot:
 def row_layout(kind: Attribute) -> BufferLayout:
     """Row-major over the last dimension, outer dimensions flattened."""
     shape = tile.shape_of(kind)
-    columns = shape[-1] if shape else 1
-    rows = 1
-    for extent in shape[:-1]:
-        rows *= extent
-    return BufferLayout.row(rows, columns)
+    return BufferLayout.row(prod(shape[:-1]), shape[-1] if shape else 1)
 
 
 class SlotTable:
@@ -41,13 +42,9 @@ class SlotTable:
         self._slots: dict[SSAValue, Slot] = {}
 
     def _root(self, value: SSAValue) -> SSAValue:
-        root = value
-        while (parent := self._parent.get(root, root)) is not root:
-            root = parent
-        while (parent := self._parent.get(value, value)) is not root:
-            self._parent[value] = root
-            value = parent
-        return root
+        while value in self._parent:
+            value = self._parent[value]
+        return value
 
     def join(self, a: SSAValue, b: SSAValue) -> None:
         """Let two values share a slot. Requires: neither has a slot yet."""
@@ -87,14 +84,26 @@ def tile_of(buffer: SSAValue) -> Attribute:
 
 def batch_of(kind: Attribute, layout: BufferLayout) -> int:
     """Return the batch size: the number of matrices of `layout` in a tile (leading dimensions)."""
-    total = 1
-    for extent in tile.shape_of(kind):
-        total *= extent
-    return max(1, total // max(1, layout.rows * layout.columns))
+    return max(1, prod(tile.shape_of(kind)) // max(1, layout.rows * layout.columns))
 
 
 def layout_bytes(kind: Attribute, layout: BufferLayout) -> int:
     return layout.size * batch_of(kind, layout) * element_bytes(kind)
+
+
+def new_scratch(
+    entry: Block, kind: Attribute, layout: BufferLayout, offset: int
+) -> tuple[cpu.ScratchOp, int]:
+    """A buffer at `offset` of the scratch memory, made at the function's entry, and the offset of the next one.
+
+    An odd number of cache lines between buffers keeps equal rows out of equal cache sets.
+    """
+    op = cpu.ScratchOp.create(
+        result_types=[cpu.BufferType(kind, StringAttr(str(layout)))],
+        properties={"offset": IntegerAttr(offset, i64)},
+    )
+    insert_before(op, start_of(entry))
+    return op, offset + -(-layout_bytes(kind, layout) // _LINE) * _LINE + _LINE
 
 
 def dot_layouts(
