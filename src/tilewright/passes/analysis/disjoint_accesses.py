@@ -22,7 +22,7 @@ from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int, is_normalized
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.polynomial import ONE, ZERO, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
 
@@ -90,8 +90,7 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     strides = [stride for op in (first, second) for stride, _, _ in dimensions_of(op)]
     if not all(facts.is_nonnegative(symbols.of(stride)) for stride in strides):
         return False
-    counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
-    advance = _factor(start_b, counter)
+    advance = start_b.factor(symbols.unknown(loop.body.block.args[0]))
     begin = facts.anywhere(start_b, second, least=True)
     if advance is None or begin is None or not facts.is_nonnegative(advance):
         return False
@@ -112,17 +111,6 @@ def _ends(view: Any, start: Polynomial, symbols: Symbolic) -> Iterator[Polynomia
         choices.append([(count - ONE) * symbols.of(stride) for count in counts])
     for chosen in itertools.product(*choices):
         yield sum(chosen, start) + ONE
-
-
-def _factor(polynomial: Polynomial, leaf: Leaf) -> Polynomial | None:
-    """The coefficient of `leaf` in a polynomial; None if it is not linear in it."""
-    found: dict[tuple[Leaf, ...], int] = {}
-    for monomial, coefficient in polynomial.terms:
-        if monomial.count(leaf) > 1:
-            return None
-        if leaf in monomial:
-            found[tuple(each for each in monomial if each is not leaf)] = coefficient
-    return Polynomial.of(found)
 
 
 class _Facts:
@@ -173,11 +161,11 @@ class _Facts:
         """A lower (`least`) or upper bound over all iterations of inner loops; None if something else varies in the
         loop."""
         for inner in self.free[op]:
-            counter = self.symbols.leaf(inner.body.block.args[0]).terms[0][0][0]
+            counter = self.symbols.unknown(inner.body.block.args[0])
             trips = constant_int(inner.ub)
             if counter not in polynomial.leaves():
                 continue
-            factor = _factor(polynomial, counter)
+            factor = polynomial.factor(counter)
             if factor is None or not is_normalized(inner):
                 return None
             polynomial = polynomial - factor * Polynomial.leaf(counter)
@@ -292,7 +280,7 @@ def _anywhere(
     low, high = reach
     for loop in loops:
         first, trips, step = (constant_int(v) for v in (loop.lb, loop.ub, loop.step))
-        counter = symbols.leaf(loop.body.block.args[0]).terms[0][0]
+        counter = (symbols.unknown(loop.body.block.args[0]),)
         advance = dict(start.terms).get(counter)
         if advance is None or first != 0 or step != 1 or trips is None:
             continue

@@ -64,6 +64,16 @@ class Polynomial:
     def leaves(self) -> list[Leaf]:
         return [leaf for monomial, _ in self.terms for leaf in monomial]
 
+    def factor(self, leaf: Leaf) -> Polynomial | None:
+        """The coefficient of `leaf`, a polynomial in the others; None if this is not linear in it."""
+        found: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            if monomial.count(leaf) > 1:
+                return None
+            if leaf in monomial:
+                found[tuple(each for each in monomial if each != leaf)] = coefficient
+        return Polynomial.of(found)
+
     def __add__(self, other: Polynomial) -> Polynomial:
         total = dict(self.terms)
         for monomial, coefficient in other.terms:

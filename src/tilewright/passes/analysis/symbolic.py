@@ -27,7 +27,7 @@ from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwi
 from tilewright.passes.analysis.emit import constant_int, is_normalized
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.facts.operations import advanced_by, width_of
-from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomial, divided
+from tilewright.passes.analysis.polynomial import ONE, Leaf, Polynomial, divided
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
@@ -66,11 +66,15 @@ class Symbolic:
         """The expanded scalars so far, with their polynomials."""
         return [(v, p) for v, p in self._known.items() if len(p.terms) > 1]
 
-    def leaf(self, value: SSAValue) -> Polynomial:
+    def unknown(self, value: SSAValue) -> Leaf:
         """The value itself as an unknown."""
         if value not in self._leaves:
             self._leaves[value] = Leaf(len(self._leaves), value, True)
-        return Polynomial.leaf(self._leaves[value])
+        return self._leaves[value]
+
+    def leaf(self, value: SSAValue) -> Polynomial:
+        """The polynomial that is only the value itself, as an unknown."""
+        return Polynomial.leaf(self.unknown(value))
 
     def step_per_iteration(self, polynomial: Polynomial, loop: scf.ForOp) -> int | None:
         """The constant by which a polynomial changes when the counter of a loop grows by one; None if it is none."""
@@ -80,16 +84,10 @@ class Symbolic:
     def change_per_iteration(self, polynomial: Polynomial, loop: scf.ForOp) -> Polynomial | None:
         """By how much a polynomial changes when the counter of a loop grows by one; None if it is not linear in that, or
         depends on other values of the loop."""
-        counter: Leaf = self.leaf(loop.body.block.args[0]).terms[0][0][0]
-        change: dict[Monomial, int] = {}
-        for monomial, coefficient in polynomial.terms:
-            rest = tuple(leaf for leaf in monomial if leaf != counter)
-            inside = any(defined_inside(leaf.value, loop) for leaf in rest)
-            if inside or len(rest) < len(monomial) - 1:
-                return None
-            if len(rest) < len(monomial):
-                change[rest] = change.get(rest, 0) + coefficient
-        return Polynomial.of(change)
+        counter = self.unknown(loop.body.block.args[0])
+        others = (leaf for leaf in polynomial.leaves() if leaf != counter)
+        inside = any(defined_inside(leaf.value, loop) for leaf in others)
+        return None if inside else polynomial.factor(counter)
 
     def advance_per_iteration(self, pointer: SSAValue, loop: scf.ForOp) -> Polynomial | None:
         """Elements by which a pointer is further when the counter of a loop has grown by one; None as of its changes."""

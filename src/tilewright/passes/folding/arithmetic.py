@@ -47,6 +47,12 @@ _RIGHT_UNIT: dict[type[Operation], int] = {
     arith.OrIOp: 0, arith.XOrIOp: 0, arith.ShLIOp: 0, arith.ShRSIOp: 0, arith.ShRUIOp: 0,
     arith.AndIOp: -1,
 }  # fmt: skip
+#: resizing -> those right before it that it makes one with
+_CHAINED: dict[type[Operation], tuple[type[Operation], ...]] = {
+    arith.TruncIOp: (arith.TruncIOp, arith.ExtSIOp, arith.ExtUIOp),
+    arith.ExtSIOp: (arith.ExtSIOp, arith.ExtUIOp),
+    arith.ExtUIOp: (arith.ExtUIOp,),
+}
 _IDEMPOTENT = (
     arith.AndIOp, arith.OrIOp, arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp,
 )  # fmt: skip
@@ -161,20 +167,10 @@ def selection(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 def integer_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
     """Fold chains of integer extensions and truncations."""
-    source = op.operands[0]
-    inner = source.owner
-    kind = element_of(op.results[0])
-    if not isinstance(kind, IntegerType):
+    inner, kind = op.operands[0].owner, element_of(op.results[0])
+    if not isinstance(inner, _CHAINED[type(op)]):
         return None
-    if isinstance(op, arith.TruncIOp) and isinstance(inner, (arith.ExtSIOp, arith.ExtUIOp)):
-        return emitter.resize(inner.operands[0], kind, isinstance(inner, arith.ExtSIOp))
-    if isinstance(op, arith.TruncIOp) and isinstance(inner, arith.TruncIOp):
-        return emitter.resize(inner.operands[0], kind)
-    if isinstance(op, arith.ExtUIOp) and isinstance(inner, arith.ExtUIOp):
-        return emitter.resize(inner.operands[0], kind, signed=False)
-    if isinstance(op, arith.ExtSIOp) and isinstance(inner, (arith.ExtSIOp, arith.ExtUIOp)):
-        return emitter.resize(inner.operands[0], kind, isinstance(inner, arith.ExtSIOp))
-    return None
+    return emitter.resize(inner.operands[0], kind, not isinstance(inner, arith.ExtUIOp))
 
 
 def float_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
