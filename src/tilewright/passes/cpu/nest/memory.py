@@ -55,23 +55,19 @@ def view_address(body: Body, op: tile.View, at: Coordinates) -> Address:
         stride_value = body.scalar(op.strides[d])
         known = constant_int(stride_value)
         stride: Index = stride_value if known is None else known
+        base = c.base
+        pair = (next(starts), next(sizes)) if kind == "wrapped" else None
+        if pair in body.facts.unwrapped:  # the same, from where the first lane is
+            start, size = map(body.scalar, pair)
+            kind, base = "strided", emit.plus(emit.binary(arith.RemUIOp, start, size), base)
         if kind == "strided":
-            offset = emit.plus(offset, emit.times(c.base, stride))
+            offset = emit.plus(offset, emit.times(base, stride))
             if c.lanes > 1 and stride != 0:
                 uniform = False
                 if stride != 1:
                     lane_offsets = _add_lanes(emit, lane_offsets, _steps(emit, c.lanes, stride))
-        elif kind == "wrapped":
-            start_value, size_value = next(starts), next(sizes)
-            start, size = body.scalar(start_value), body.scalar(size_value)
-            if (start_value, size_value) in body.facts.unwrapped:
-                first = emit.binary(arith.RemUIOp, start, size)
-                offset = emit.plus(offset, emit.times(emit.plus(first, c.base), stride))
-                if c.lanes > 1 and stride != 0:
-                    uniform = False
-                    if stride != 1:
-                        lane_offsets = _add_lanes(emit, lane_offsets, _steps(emit, c.lanes, stride))
-                continue
+        elif pair is not None:
+            start, size = map(body.scalar, pair)
             position = emit.value(emit.plus(emit.value(start), c.base))
             if c.lanes == 1:
                 wrapped = emit.binary(arith.RemUIOp, position, size)

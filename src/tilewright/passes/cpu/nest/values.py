@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,18 +160,13 @@ class Body:
             self.bind_scalar(old, new)
 
     def _for(self, op: scf.ForOp, at: Coordinates) -> None:
-        carried = [self.lanes(v, at) if tile.is_tile(v) else self.scalar(v) for v in op.iter_args]
+        carried = self._made(op.iter_args, at)
         block = Block(arg_types=[op.body.block.args[0].type, *(v.type for v in carried)])
         inner = self.nested(self.emit.inside(block))
         inner.bind_scalar(op.body.block.args[0], block.args[0])
-        for old, new in zip(op.body.block.args[1:], block.args[1:], strict=True):
-            if tile.is_tile(old):
-                inner.bind(old, at, new)
-            else:
-                inner.bind_scalar(old, new)
+        inner._bind_all(op.body.block.args[1:], block.args[1:], at)
         inner.run(list(op.body.block.ops), at)
-        end = end_of(op.body.block)
-        inner.emit.yield_values(inner._yielded(list(end.operands), at))
+        inner.emit.yield_values(inner._made(end_of(op.body.block).operands, at))
         new_op = scf.ForOp.create(
             operands=[self.scalar(v) for v in (op.lb, op.ub, op.step)] + carried,
             result_types=[v.type for v in carried],
@@ -179,7 +174,7 @@ class Body:
             location=op.location,
         )
         self.emit.block.add_op(new_op)
-        self._bind_results(op, list(new_op.results), at)
+        self._bind_all(op.results, new_op.results, at)
 
     def _if(self, op: scf.IfOp, at: Coordinates) -> None:
         lanes = lanes_at(at)
@@ -193,7 +188,7 @@ class Body:
             inner = self.nested(self.emit.inside(block))
             if region.blocks:
                 inner.run(list(region.block.ops), at)
-                inner.emit.yield_values(inner._yielded(list(end_of(region.block).operands), at))
+                inner.emit.yield_values(inner._made(end_of(region.block).operands, at))
             else:
                 inner.emit.yield_values([])
             blocks.append(block)
@@ -204,13 +199,15 @@ class Body:
             location=op.location,
         )
         self.emit.block.add_op(new_op)
-        self._bind_results(op, list(new_op.results), at)
+        self._bind_all(op.results, new_op.results, at)
 
-    def _yielded(self, values: list[SSAValue], at: Coordinates) -> list[SSAValue]:
+    def _made(self, values: Sequence[SSAValue], at: Coordinates) -> list[SSAValue]:
         return [self.lanes(v, at) if tile.is_tile(v) else self.scalar(v) for v in values]
 
-    def _bind_results(self, op: Operation, results: list[SSAValue], at: Coordinates) -> None:
-        for old, new in zip(op.results, results, strict=True):
+    def _bind_all(
+        self, olds: Sequence[SSAValue], made: Sequence[SSAValue], at: Coordinates
+    ) -> None:
+        for old, new in zip(olds, made, strict=True):
             if tile.is_tile(old):
                 self.bind(old, at, new)
             else:
