@@ -373,8 +373,7 @@ class _Raiser:
             result = emitter.select(op.mask, result, other)
         self.affine.projector.replaced[op.result] = result
         op.result.replace_all_uses_with(result)
-        if op.parent is not None:
-            op.parent.erase_op(op)
+        erase(op)
 
     def _replace_store(
         self, op: tile.StoreOp, address: _Address, extent: _Extent, emitter: Emitter
@@ -385,8 +384,7 @@ class _Raiser:
         if address.starts:
             tile.assume(view, self.name, nonnegative=())
         emitter.insert_op(view)
-        if op.parent is not None:
-            op.parent.erase_op(op)
+        erase(op)
 
 
 def _flag(op: Operation, sums: frozenset[Operation]) -> None:

@@ -42,18 +42,17 @@ def is_strided(op: Operation) -> bool:
     return isinstance(op, tile.LoadOp | tile.StoreOp) and not tile.is_tile(op.pointer)
 
 
-def root_of(access: Operation) -> SSAValue:
-    """The root of the chain of pointer additions that gives the first address of an access."""
-    value = tile.pointer_of(access)
-    while isinstance(value.owner, tile.AddPtrOp):
-        value = value.owner.pointer
-    return value
+def root_of(pointer: SSAValue) -> SSAValue:
+    """The root of a pointer's chain of pointer additions."""
+    while isinstance(pointer.owner, tile.AddPtrOp):
+        pointer = pointer.owner.pointer
+    return pointer
 
 
 def _have_one_root(first: Operation, second: Operation, loop: scf.ForOp | None) -> bool:
     """Whether both addresses are offsets from one pointer, which is the same in all iterations of `loop`."""
-    root = root_of(first)
-    return root is root_of(second) and (loop is None or not defined_inside(root, loop))
+    root, other = (root_of(tile.pointer_of(op)) for op in (first, second))
+    return root is other and (loop is None or not defined_inside(root, loop))
 
 
 def offset_of(pointer: SSAValue, symbols: Symbolic) -> Polynomial:

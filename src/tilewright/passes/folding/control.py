@@ -8,6 +8,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import (
     end_of,
+    erase,
     insert_before,
     kept_results,
     rebuild,
@@ -27,8 +28,7 @@ def simplify_control(op: Operation, known: Facts) -> bool:
     if isinstance(op, scf.ForOp):
         return _short_loop(op) or prune_carried(op) is not op
     if isinstance(op, (tile.AssumeOp, tile.AssertOp)) and constant_int(op.condition) == 1:
-        if op.parent is not None:
-            op.parent.erase_op(op)
+        erase(op)
         return True
     return False
 
@@ -49,8 +49,7 @@ def inline(region: Region, op: Operation, arguments: list[SSAValue]) -> list[SSA
 def _finish(op: Operation, values: list[SSAValue]) -> None:
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
-    if op.parent is not None:
-        op.parent.erase_op(op)
+    erase(op)
 
 
 def _known_branch(op: scf.IfOp, known: Facts) -> bool:

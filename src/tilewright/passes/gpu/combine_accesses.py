@@ -138,7 +138,7 @@ def _kind(op: tile.View) -> tuple[Any, ...]:
     """What accesses of fields of the same records have in common."""
     other = getattr(op, "other", None)
     return (
-        root_of(op), tile.accessed(op).type, *op.strides, None, *op.limits, other,
+        root_of(op.base), tile.accessed(op).type, *op.strides, None, *op.limits, other,
         tuple(sorted((k, v) for k, v in op.properties.items())), tuple(sorted(_attributes(op).items())),
     )  # fmt: skip
 

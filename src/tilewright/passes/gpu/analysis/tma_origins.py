@@ -14,9 +14,9 @@ from itertools import takewhile
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.dialects import tile
 from tilewright.ir.walk import ancestors
 from tilewright.passes.analysis.aliasing import base_argument
+from tilewright.passes.analysis.disjoint_accesses import root_of
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.polynomial import Polynomial
 
@@ -41,9 +41,8 @@ class Origin:
         """Return the address of the array that a pointer leads into."""
         if self.block is None:
             return base_argument(pointer)
-        while isinstance(pointer.owner, tile.AddPtrOp):
-            pointer = pointer.owner.pointer
-        return pointer if self.knows(pointer) else None
+        root = root_of(pointer)
+        return root if self.knows(root) else None
 
     def before(self, access: Operation) -> Operation | None:
         """Return where the program makes the map of an access."""

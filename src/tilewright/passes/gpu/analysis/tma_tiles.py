@@ -29,10 +29,11 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.address_arithmetic import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
+from tilewright.passes.analysis.disjoint_accesses import offset_of, root_of
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
-from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.polynomial import ONE, Leaf, Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.analysis.symbolic import Inequalities, Symbolic, floored_value
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
@@ -153,7 +154,7 @@ def match_tma_tile(
     windows = windows_of(copy.mask, known, symbols) if copy.mask is not None else {}
     if windows is None:
         return Missed(Reason.RESIDUAL_MASK)
-    offset = _offset(copy.base, root, symbols)
+    offset = offset_of(copy.base, symbols) if root_of(copy.base) is root else None
     between = symbols.of(pitch)
     if offset is None:
         return Missed(Reason.NO_ROOT, (copy.base,))
@@ -342,18 +343,6 @@ def _fits_box(shared: SharedLayout, copied: bool) -> bool:
     if shared.panel_bytes % _START and (copied or shared.width < shared.contiguous_extent):
         return False  # the next panel or stage could not begin there
     return not shared.swizzled or shared.strided_extent % 8 == 0
-
-
-def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial | None:
-    """The offset in elements of a pointer from its kernel argument."""
-    total, value = ZERO, pointer
-    while value is not root:
-        op = value.owner
-        if not isinstance(op, tile.AddPtrOp):
-            return None
-        total = total + symbols.of(op.offset)
-        value = op.pointer
-    return total
 
 
 @dataclass(frozen=True)

@@ -118,13 +118,13 @@ class StepEmitter:
 
     def _map_chain(self, value: SSAValue, mapping: Mapping) -> None:
         """Let an accumulator be the MMA itself, in flight or not."""
-        root = _through_waits(value)
+        root = self.graph.through_waits(value)
         if value not in mapping and root in mapping:
             mapping[value] = mapping[root]
 
     def _wait_for(self, value: SSAValue, shift: int) -> None:
         """Make an MMA's result available, if `value` is one (through its wait)."""
-        mapping, root = self.mappings[shift], _through_waits(value)
+        mapping, root = self.mappings[shift], self.graph.through_waits(value)
         new = mapping.get(root)
         if root is not value and value not in mapping and new is not None:
             mapping[value] = new
@@ -186,12 +186,6 @@ def _last_readers(schedule: Schedule, group: CopyGroup, shift: int) -> int:
     if shift:
         return late
     return 0 if late else len(group.readers)
-
-
-def _through_waits(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, gpu.WgmmaWaitOp):
-        value = value.owner.acc
-    return value
 
 
 class Consumer:
@@ -321,7 +315,7 @@ class Consumer:
         """Forward values of late steps to the arguments of the next iteration; an MMA stays in flight until an
         early step uses it."""
         for argument in self.late:
-            value = _through_waits(yielded(argument))
+            value = self.graph.through_waits(yielded(argument))
             early[argument] = late.get(value, value)
 
     def _state(self, emitter: StepEmitter, shift: int, late: list[SSAValue]) -> list[SSAValue]:

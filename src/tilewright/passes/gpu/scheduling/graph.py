@@ -69,11 +69,16 @@ class LoopGraph:
         """The group that fills the buffer of which a value is a view; None for other values."""
         return self.group_of.get(buffer_root(value))
 
+    def through_waits(self, value: SSAValue) -> SSAValue:
+        """The value itself, of a wait the MMA's."""
+        while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is self.body:
+            value = value.owner.acc
+        return value
+
     def made_by(self, value: SSAValue) -> Operation | BlockArgument | None:
         """The step or body argument that defines a value, looking through waits for MMAs; None for
         loop-invariant values."""
-        while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is self.body:
-            value = value.owner.acc
+        value = self.through_waits(value)
         if isinstance(value, BlockArgument):
             return value if value.block is self.body else None
         owner = value.owner

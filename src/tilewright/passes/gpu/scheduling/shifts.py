@@ -48,7 +48,7 @@ class Schedule:
         for op in (op for op in self.graph.steps if op in self.late):
             for value in self.graph.operands_of(op):
                 made = self.graph.made_by(value)
-                root = _root(self.graph, value)
+                root = self.graph.through_waits(value)
                 if made is not None and self.shift(value) == 0 and root not in found:
                     found.append(root)
         return found
@@ -84,13 +84,6 @@ def _shift_of(graph: LoopGraph, late: set[Operation], value: SSAValue) -> int:
         seen.add(made)
         made = graph.made_by(yielded(made))
     return int(made in late)
-
-
-def _root(graph: LoopGraph, value: SSAValue) -> SSAValue:
-    """The value itself, of a wait the MMA's."""
-    while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is graph.body:
-        value = value.owner.acc
-    return value
 
 
 def _closed(graph: LoopGraph, late: set[Operation]) -> set[Operation] | None:
@@ -136,7 +129,7 @@ def _sunk(graph: LoopGraph, late: set[Operation]) -> set[Operation]:
         for op in reversed(graph.steps):
             if op in late or not is_pure(op) or op not in users or not users[op] <= late:
                 continue
-            taken = {_root(graph, v) for v in graph.operands_of(op)}
+            taken = {graph.through_waits(v) for v in graph.operands_of(op)}
             inside = [v for v in taken if graph.made_by(v) is not None]
             crossing = Schedule(graph, [], late).crossing
             more = sum(
