@@ -396,8 +396,7 @@ def read_buffer(body: Body, buffer: SSAValue, at: Coordinates) -> SSAValue:
     emit = body.emit
     lanes = lanes_at(at)
     if step is None or step == 1:
-        n = 1 if step is None else lanes
-        return vector_load(emit, base, offset, element, n, None, None, alignment)
+        return vector_load(emit, base, offset, element, lanes, None, None, alignment)
     pointers = _lane_pointers(emit, base, Address(offset, _steps(emit, lanes, step), False), lanes)
     return _gather(emit, pointers, None, None, element, lanes)
 
@@ -407,9 +406,7 @@ def write_buffer(body: Body, value: SSAValue, buffer: SSAValue, at: Coordinates)
     base, offset, step, _, alignment = _buffer_place(body, buffer, at)
     emit = body.emit
     lanes = lanes_at(at)
-    if step is None:
-        vector_store(emit, base, offset, value, None)
-    elif step == 1:
+    if step is None or step == 1:
         vector_store(emit, base, offset, emit.splat(value, lanes), None, alignment)
     else:
         place = Address(offset, _steps(emit, lanes, step), False)

@@ -204,6 +204,15 @@ class Consumer:
         """Replace the loop; the position of its rings after it."""
         return self._rotated(at) if self.schedule.is_rotated else self._in_order(at)
 
+    def _steps(self, shift: int, at: Position, mapping: Mapping, end: Operation) -> StepEmitter:
+        """Emit the steps of that shift for one iteration, up to the end of their MMAs."""
+        emitter = StepEmitter(self.schedule, self.rings, [shift], [at], [mapping], end)
+        for op, found in self.schedule.order:
+            if found == shift:
+                emitter.emit(op, 0)
+        emitter.finish()
+        return emitter
+
     # ---- one iteration at a time ---------------------------------------------------------------------
 
     def _in_order(self, at: Position) -> Position:
@@ -214,10 +223,7 @@ class Consumer:
         here = Position(*arguments[-2:])
         mapping: Mapping = {self.body.args[0]: counter}
         mapping.update(zip(self.arguments, arguments, strict=False))
-        emitter = StepEmitter(self.schedule, self.rings, [0], [here], [mapping], end)
-        for op, _ in self.schedule.order:
-            emitter.emit(op, 0)
-        emitter.finish()
+        emitter = self._steps(0, here, mapping, end)
         values = [emitter.value(yielded(a), 0) for a in self.arguments]
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase]
@@ -239,14 +245,10 @@ class Consumer:
 
     def _peeled(self, at: Position, end: Operation) -> list[SSAValue]:
         """Emit prologue, loop and epilogue; returns the results of the loop."""
-        loop, order = self.loop, self.schedule.order
+        loop = self.loop
         first: Mapping = {self.body.args[0]: loop.lb}
         first.update(zip(self.arguments, loop.iter_args, strict=True))
-        emitter = StepEmitter(self.schedule, self.rings, [0], [at], [first], end)
-        for op, shift in order:
-            if shift == 0:
-                emitter.emit(op, 0)
-        emitter.finish()
+        emitter = self._steps(0, at, first, end)
         inits = self._state(emitter, 0, [initial(a) for a in self.late])
         next_ = advance(at, self.stages, end)
         start = Emitter(end).binary(arith.AddiOp, loop.lb, loop.step)
@@ -254,13 +256,7 @@ class Consumer:
         *state, stage, phase, last_stage, last_phase = new.results
         last: Mapping = {}
         self._enter(last, list(state))
-        emitter = StepEmitter(
-            self.schedule, self.rings, [1], [Position(last_stage, last_phase)], [last], end
-        )
-        for op, shift in order:
-            if shift == 1:
-                emitter.emit(op, 0)
-        emitter.finish()
+        emitter = self._steps(1, Position(last_stage, last_phase), last, end)
         early = dict(zip([a for a in self.arguments if a not in self.late], state, strict=False))
         values = [
             emitter.value(yielded(a), 0) if a in self.late else early[a] for a in self.arguments
