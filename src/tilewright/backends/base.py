@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any, ClassVar, Protocol
 
 from tilewright.targets import TargetInfo
@@ -61,13 +62,7 @@ class Extent:
 
     def value(self, arguments: Sequence[Any]) -> int:
         """The integer, given the values of all arguments."""
-        total = 0
-        for coefficient, factors in self.terms:
-            product = coefficient
-            for index in factors:
-                product *= int(arguments[index])
-            total += product
-        return total
+        return sum(c * prod(int(arguments[i]) for i in factors) for c, factors in self.terms)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from xdsl.dialects import func, scf
@@ -63,25 +63,13 @@ class LoweringBackend(ABC):
         """Return the options that passes read, as attributes of the kernel's function."""
         return {}
 
-    def compile(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> Artifact:
+    def compile(self, module: ModuleOp, options: Options, target: TargetInfo) -> Artifact:
         """Lower a tile IR module (consumed) to code for `target`."""
         arguments, cost = launch_arguments(module), self.cost(module)
-        self.lower(module, options, target, observer)
+        self.lower(module, options, target)
         return self.assemble(module, options, target, arguments, cost)
 
-    def lower(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> None:
+    def lower(self, module: ModuleOp, options: Options, target: TargetInfo) -> None:
         """Run the pipeline on a tile IR module, in place."""
         settings = config.current()
         self._check(module, target)
@@ -93,7 +81,6 @@ class LoweringBackend(ABC):
             target,
             disabled=(*options.disable, *settings.disabled_passes),
             verify="each" if settings.verify_each_pass else "off",
-            observer=observer,
         )
 
     def _check(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from llvmlite import binding
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tilewright.backends.base import AccessSite, Argument, Artifact, AssertSite, LaunchPlan, Options
 from tilewright.backends.cpu.codegen import emit_module
@@ -54,13 +54,7 @@ class CpuBackend(LoweringBackend):
     def cost(self, module: ModuleOp) -> float:
         return program_cost(module)
 
-    def lower(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> None:
+    def lower(self, module: ModuleOp, options: Options, target: TargetInfo) -> None:
         """Run the pipeline; with `check`, on a kernel that knows the extents of its arrays."""
         if options.check:
             add_extents(module)
@@ -69,7 +63,7 @@ class CpuBackend(LoweringBackend):
         for function in functions_of(module):
             if _has_exclusive_atomics(function):
                 function.attributes[_SERIAL] = UnitAttr()
-        super().lower(module, options, target, observer)
+        super().lower(module, options, target)
 
     def assemble(
         self,
@@ -165,7 +159,7 @@ def _op(op: Operation) -> float:
         if first is None or end is None or not step:
             trips = _UNKNOWN_TRIPS
         else:
-            trips = max(0, -((first - end) // step))
+            trips = len(range(first, end, step))
         return trips * _block(op.body.block)
     if isinstance(op, scf.WhileOp):
         return _WAIT_NS + _UNKNOWN_TRIPS * sum(_block(r.block) for r in op.regions)
@@ -175,16 +169,9 @@ def _op(op: Operation) -> float:
         m, k = tile.shape_of(op.lhs)[-2:]
         return m * k * tile.shape_of(op.rhs)[-1] * _FLOP_NS
     values = [*op.operands, *op.results]
-    lanes = max((_elements(v) for v in values), default=1)
+    lanes = max((prod(tile.shape_of(v)) for v in values), default=1)
     if lanes == 1 or is_virtual(op):
         return 1.0
     if op.name.startswith(("math.", "arith.div", "arith.rem")):
         return lanes * _MATH_NS
     return lanes * (_ACCESS_NS if isinstance(op, _ACCESSES) else _STEP_NS)
-
-
-def _elements(value: SSAValue) -> int:
-    total = 1
-    for extent in tile.shape_of(value):
-        total *= extent
-    return total

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Attribute
@@ -48,16 +46,10 @@ class NvidiaBackend(LoweringBackend):
     def passes(self) -> tuple[Pass, ...]:
         return nvidia_passes()
 
-    def compile(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> Artifact:
+    def compile(self, module: ModuleOp, options: Options, target: TargetInfo) -> Artifact:
         with Assembler(target, options) as assembler:  # it gets ready meanwhile
             arguments = launch_arguments(module)
-            self.lower(module, options, target, observer)
+            self.lower(module, options, target)
             return self._code(module, options, target, arguments, assembler)
 
     def assemble(
