@@ -132,7 +132,7 @@ def install() -> types.ModuleType:
     reject_real_triton("tilewright.integrations.triton.install()")
     _forget_modules()
     sys.meta_path.insert(0, _finder)
-    hidden_modules.hide("triton", viewers=("torch", "functorch"))
+    hidden_modules.hide()
     torch_library.install()
     target_info.set_machine(_current_target)
     dtypes.language_module = "triton.language"
@@ -166,7 +166,7 @@ def reject_real_triton(call: str) -> None:
 def show_to_torch(tables: Mapping[str, triton_names.Names]) -> None:
     """Let torch import `triton` as well, with `tables` in it; `install` must have been called."""
     triton_names.overlay.update(tables)
-    hidden_modules.show("triton")
+    hidden_modules.show()
     torch_library.uninstall()
     target_info.set_machine(None)
     _forget_modules()
@@ -177,7 +177,7 @@ def hide_from_torch() -> None:
     triton_names.overlay.clear()
     _forget_modules()
     if is_installed():
-        hidden_modules.hide("triton", viewers=("torch", "functorch"))
+        hidden_modules.hide()
         torch_library.install()
 
 
@@ -185,7 +185,7 @@ def uninstall() -> None:
     """Remove the alias `triton`. Modules that have imported it keep their references."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    hidden_modules.show("triton")
+    hidden_modules.show()
     torch_library.uninstall()
     dtypes.language_module = "tilewright.language"
     _forget_modules()

@@ -33,38 +33,57 @@ def set_allocator(allocator: Any) -> None:
 
 
 class ASTSource:
-    """The argument of `compile`: a kernel, its parameters' types as text, its constants.
+    """A kernel with its parameters' types and constants: the argument of `compile`.
 
-    `constexprs` is by name, or by index as a tuple. `attrs` says which arguments are divisible by 16:
-    `{(index,): [["tt.divisibility", 16]]}`.
+    Args:
+        fn: a JITFunction.
+        signature: parameter → type text ("*fp32", "i32", "constexpr").
+        constexprs: values by parameter name, or by index, also in a tuple.
+        attrs: which arguments are divisible by 16: `{(index,): [["tt.divisibility", 16]]}`.
     """
 
     def __init__(
         self, fn: Any, signature: Mapping[str, str], constexprs: Any = None, attrs: Any = None
     ) -> None:
         self.fn = fn
-        self.signature = {k: v for k, v in signature.items() if v != "constexpr"}
-        self.constexprs = dict(constexprs or {})
-        for path, marks in (attrs or {}).items():
-            name = fn.arg_names[path[0] if isinstance(path, tuple) else path]
-            if name in self.signature and ["tt.divisibility", 16] in [list(m) for m in marks]:
-                self.signature[name] += ":16"
+        self.signature = dict(signature)
+        self.constants: dict[tuple[int, ...], Any] = {}
+        for key, value in (constexprs or {}).items():
+            place = fn.arg_names.index(key) if isinstance(key, str) else key
+            self.constants[_path(place)] = value
+        self.attrs = {_path(place): marks for place, marks in (attrs or {}).items()}
+
+    def values(self) -> dict[str, Any]:
+        """Constants by name."""
+        return {self.fn.arg_names[path[0]]: value for path, value in self.constants.items()}
+
+    def types(self) -> dict[str, str]:
+        """Types of the run-time arguments, ":16" after those that are divisible by 16."""
+        found: dict[str, str] = {}
+        constant = {path[0] for path in self.constants}
+        for index, name in enumerate(self.fn.arg_names):
+            text = self.signature.get(name, "constexpr")
+            if index in constant or text == "constexpr":
+                continue
+            marks = [list(mark) for mark in self.attrs.get((index,), ())]
+            found[name] = text + ":16" * (["tt.divisibility", 16] in marks)
+        # of no parameter: an error when it is compiled
+        return found | {n: t for n, t in self.signature.items() if n not in self.fn.arg_names}
 
 
-def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
-    """Compile a source description: an object with `fn`, `signature` and `constexprs`.
+def _path(place: int | tuple[int, ...]) -> tuple[int, ...]:
+    return place if isinstance(place, tuple) else (place,)
+
+
+def compile(src: ASTSource, target: Any = "cpu", options: Any = None) -> Any:
+    """Compile a source description.
 
     `target` is a name ("cpu", "sm_90a"), a TargetInfo or Triton's `GPUTarget("cuda", 90, 32)`.
 
     See `JITFunction.compile`, which this calls.
     """
-    constants = getattr(src, "constexprs", None) or {}
-    names = src.fn.arg_names
-    by_name = {names[k[0] if isinstance(k, tuple) else k] if not isinstance(k, str) else k: v
-               for k, v in constants.items()}  # fmt: skip
-    signature = {k: v for k, v in src.signature.items() if k not in by_name}
     if getattr(target, "backend", None) == "cuda":
         target = f"sm_{target.arch}"
     elif getattr(target, "backend", None) == "cpu":
         target = "cpu"
-    return src.fn.compile(signature, by_name, target=target or "cpu", options=options)
+    return src.fn.compile(src.types(), src.values(), target=target or "cpu", options=options)

@@ -8,7 +8,6 @@ kernels that it can launch so in the graph cache, ready to run.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -55,17 +54,9 @@ def write(kernel: Any) -> None:
         files[f"{kernel.name}.cubin"] = cubin
     for name, content in files.items():
         with contextlib.suppress(OSError):
-            _write_file(folder / name, content)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    """Atomically: compile workers write the same kernel at the same time."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f".new-{os.getpid()}-{path.name}")
-    new.write_bytes(content)
-    os.replace(new, path)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not (folder / name).exists():
+                cache.replace_file(folder / name, content)  # other workers write it, too
 
 
 def is_statically_launchable(kernel: Any) -> bool:

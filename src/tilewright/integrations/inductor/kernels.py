@@ -17,53 +17,12 @@ from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.integrations.inductor import bundles
 from tilewright.runtime import compiled as native
 from tilewright.runtime import options as launch_options
+from tilewright.runtime.host_functions import ASTSource
 from tilewright.targets import TargetInfo
 
 
 class InterpretedFunction:
     """Triton's class of kernels under TRITON_INTERPRET; ours are JITFunctions there, too."""
-
-
-class ASTSource:
-    """A kernel with its parameters' types and constants.
-
-    Args:
-        fn: a JITFunction.
-        signature: parameter -> type text ("*fp32", "i32", "constexpr").
-        constexprs: values by parameter name, or by index in a tuple.
-        attrs: `{(index,): [["tt.divisibility", 16]]}`.
-    """
-
-    def __init__(
-        self,
-        fn: Any,
-        signature: Mapping[str, str],
-        constexprs: Mapping[Any, Any] | None = None,
-        attrs: Mapping[Any, Any] | None = None,
-    ) -> None:
-        self.fn = fn
-        self.signature = dict(signature)
-        self.constants: dict[tuple[int, ...], Any] = {}
-        for key, value in (constexprs or {}).items():
-            place = fn.arg_names.index(key) if isinstance(key, str) else key
-            self.constants[place if isinstance(place, tuple) else (place,)] = value
-        self.attrs = dict(attrs or {})
-
-    def values(self) -> dict[str, Any]:
-        """Constants by name."""
-        return {self.fn.arg_names[path[0]]: value for path, value in self.constants.items()}
-
-    def types(self) -> dict[str, str]:
-        """Types of the run-time arguments, ":16" after those that are divisible by 16."""
-        found: dict[str, str] = {}
-        constant = {path[0] for path in self.constants}
-        for index, name in enumerate(self.fn.arg_names):
-            text = self.signature.get(name, "constexpr")
-            if index in constant or text == "constexpr":
-                continue
-            marks = [list(mark) for mark in self.attrs.get((index,), ())]
-            found[name] = text + ":16" * (["tt.divisibility", 16] in marks)
-        return found
 
 
 class CompiledKernel:

@@ -14,9 +14,7 @@ _HERE = "tilewright.integrations.inductor"
 _DRIVERS, _KERNELS = f"{_HERE}.drivers", f"{_HERE}.kernels"
 
 _COMPILER = {
-    # _inductor/runtime/triton_heuristics.py: `_precompile_config` compiles an ASTSource for a GPUTarget;
-    # `TritonCompileResult` pickles and launches a CompiledKernel
-    "ASTSource": f"{_KERNELS}:ASTSource",
+    # _inductor/runtime/triton_heuristics.py: `TritonCompileResult` pickles and launches a CompiledKernel
     "CompiledKernel": f"{_KERNELS}:CompiledKernel",
     "compile": f"{_KERNELS}:compile",
     # utils/_triton.py: `triton_backend`; _inductor/utils.py: 8-bit floats of a target
