@@ -19,7 +19,7 @@ from tilewright import config
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.formats import formats_read_when_used
 from tilewright.runtime.backend_compile import compile_here
-from tilewright.runtime.workers import receive, send
+from tilewright.runtime.workers import send
 
 _IDLE_SECONDS = 30.0
 _NEEDED = (
@@ -46,7 +46,7 @@ def _serve(requests: Any, answers: Any) -> None:
     send(answers, "ready")
     while select.select([requests], [], [], _IDLE_SECONDS)[0]:
         try:
-            request = receive(requests)
+            request = pickle.load(requests)
         except EOFError:
             return
         send(answers, _answer(*request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -23,9 +24,7 @@ def grid_extents(grid: Any) -> tuple[int, ...]:
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"the grid {grid!r} has {len(items)} dimensions", help=_FORMS)
     extents = tuple(_extent(item, grid) for item in items)
-    total = 1
-    for extent in extents:
-        total *= extent
+    total = math.prod(extents)
     if total >= 1 << 62 or max(extents) >= 1 << 31:
         raise LaunchError(
             f"the grid {grid!r} has {total} programs, which is too many",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tilewright.errors import LaunchError
@@ -53,10 +54,7 @@ class TensorWrapper:
 
     def numel(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= int(extent)
-        return count
+        return math.prod(map(int, self.shape))
 
     def element_size(self) -> int:
         return element_type(self.dtype).itemsize

@@ -16,12 +16,11 @@ import atexit
 import contextlib
 import os
 import pickle
-import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 from tilewright import config
 from tilewright.backends.base import Artifact, Options
@@ -38,22 +37,9 @@ class WorkerGone(Exception):
 
 
 def send(stream: Any, content: Any) -> None:
-    """One message: its length in bytes, then its pickle."""
-    data = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    stream.write(struct.pack("<Q", len(data)) + data)
+    """One message, which `pickle.load` reads."""
+    pickle.dump(content, stream, pickle.HIGHEST_PROTOCOL)
     stream.flush()
-
-
-def receive(stream: Any) -> Any:
-    """The next message. Raises EOFError at the end of the stream."""
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    (length,) = struct.unpack("<Q", head)
-    data = stream.read(length)
-    if len(data) < length:
-        raise EOFError
-    return pickle.loads(data)
 
 
 class Worker:
@@ -75,7 +61,7 @@ class Worker:
 
     def _hear(self) -> Any:
         try:
-            return receive(self._process.stdout)
+            return pickle.load(cast(Any, self._process.stdout))
         except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
             raise WorkerGone(str(error)) from None
 
