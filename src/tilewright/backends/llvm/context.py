@@ -11,6 +11,8 @@ from llvmlite import ir
 from tilewright.backends.llvm.types import Builder, Value, call, mangled
 from tilewright.targets import TargetInfo
 
+_I32 = ir.IntType(32)
+
 
 @dataclass
 class MathContext:
@@ -49,7 +51,7 @@ _PURE = (
 
 class SharingBuilder(ir.IRBuilder):
     """An `ir.IRBuilder` that reuses equal integer arithmetic, comparisons and casts of the same block.
-    Instructions with flags or names are not reused."""
+    Instructions with flags or names are not reused. An operand may be a number: a constant of the other's type."""
 
     def __init__(self, block: Any = None) -> None:
         super().__init__(block)
@@ -83,7 +85,9 @@ class SharingBuilder(ir.IRBuilder):
     ) -> Any:
         if inbounds or name or source_etype is None or len(indices) != 1:
             return super().gep(ptr, indices, inbounds, name, source_etype)
-        return self.shared(_element_pointer, (ptr, indices[0], source_etype))
+        (index,) = indices
+        index = ir.Constant(_I32, index) if isinstance(index, int) else index
+        return self.shared(_element_pointer, (ptr, index, source_etype))
 
 
 def _element_pointer(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
@@ -98,12 +102,24 @@ def _identity(argument: Any) -> Any:
     return argument
 
 
-def _sharing(make: Callable[..., Any]) -> Callable[..., Any]:
+def _with_constants(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands, the number among them as a constant of the last one's type (that of a `select` is not the first's)."""
+    if not any(isinstance(each, int) for each in arguments):
+        return arguments
+    kind = next(each.type for each in reversed(arguments) if isinstance(each, ir.Value))
+    return tuple(ir.Constant(kind, each) if isinstance(each, int) else each for each in arguments)
+
+
+def _accepting_numbers(make: Callable[..., Any], shares: bool) -> Callable[..., Any]:
     def method(self: SharingBuilder, *arguments: Any, **more: Any) -> Any:
-        return make(self, *arguments, **more) if more else self.shared(make, arguments)
+        arguments = _with_constants(arguments)
+        return (
+            self.shared(make, arguments) if shares and not more else make(self, *arguments, **more)
+        )
 
     return method
 
 
-for _name in _PURE:
-    setattr(SharingBuilder, _name, _sharing(getattr(ir.IRBuilder, _name)))
+for _name in (*_PURE, "udiv", "urem", "select"):
+    _method = _accepting_numbers(getattr(ir.IRBuilder, _name), _name in _PURE)
+    setattr(SharingBuilder, _name, _method)

@@ -226,7 +226,7 @@ class KernelCodegen(Codegen):
 
     def is_first_thread(self) -> Value:
         """i1: this is thread 0 of the program."""
-        return self.builder.icmp_unsigned("==", self.threads.index, ir.Constant(I32, 0))
+        return self.builder.icmp_unsigned("==", self.threads.index, 0)
 
     def first_holder(self, value: SSAValue) -> Value | None:
         """i1: this thread is the first that holds its elements of a tile, or thread 0 for a scalar; None: no element is
@@ -322,9 +322,8 @@ class KernelCodegen(Codegen):
             cluster.wait_for_start(self)
         elif not safe:
             self.barrier()
-        offset = ir.Constant(I32, start)
         space = self.space() if each_cta else cluster.shared_of_first(self)
-        return self.builder.gep(space, [offset], source_etype=I8) if start else space
+        return self.builder.gep(space, [start], source_etype=I8) if start else space
 
     def scratch_room(self) -> int:
         """The most bytes that one exchange can have here."""
@@ -336,7 +335,7 @@ class KernelCodegen(Codegen):
         self.reserve(end)
         space = self.space()
         base = self.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
-        return self.builder.add(base, ir.Constant(I32, start))
+        return self.builder.add(base, start)
 
     def reserve(self, bytes_: int) -> None:
         """Let the launch ask for so much shared memory, at least. Raises OutOfResources."""

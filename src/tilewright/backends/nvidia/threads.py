@@ -34,9 +34,9 @@ class Threads:
         self._program = "clusterid" if blocks > 1 or cluster > 1 else "ctaid"
         self.index = self.special("tid.x")
         if blocks > 1:
-            first = self._start.mul(self.special("cluster.ctarank"), ir.Constant(I32, threads))
+            first = self._start.mul(self.special("cluster.ctarank"), threads)
             self.index = self._start.add(first, self.index)
-        self.lane = self.at_start("lane", lambda b: b.and_(self.index, ir.Constant(I32, 31)))
+        self.lane = self.at_start("lane", lambda b: b.and_(self.index, 31))
 
     def special(self, name: str) -> Value:
         """A special register of PTX ("tid.x", "ctaid.y")."""
@@ -76,7 +76,7 @@ class Threads:
             return inside
 
         def add_group(b: Builder) -> Value:
-            return b.add(inside, b.mul(self.group_of(layout), ir.Constant(I32, step)))
+            return b.add(inside, b.mul(self.group_of(layout), step))
 
         return self.at_start(("coordinate", bits, len(layout.warps), step), add_group)
 
@@ -84,7 +84,7 @@ class Threads:
         """Which of the layout's groups of warps the thread is in, an i32."""
         shift = LANE_BITS + len(layout.warps)
         key = ("group of warps", shift)
-        return self.at_start(key, lambda b: b.lshr(self.index, ir.Constant(I32, shift)))
+        return self.at_start(key, lambda b: b.lshr(self.index, shift))
 
     def _combine(self, b: Builder, bits: tuple[tuple[int, int], ...]) -> Value:
         """Exclusive or of the values of the set bits of the thread index; runs of bits at once."""
@@ -100,7 +100,7 @@ class Threads:
                 part = self._field(b, first, length, value.bit_length() - 1)
             else:
                 bit = self._field(b, first, 1, 0)
-                part = b.mul(bit, ir.Constant(I32, value))
+                part = b.mul(bit, value)
             is_zero = isinstance(total, ir.Constant)
             total = part if is_zero else b.xor(total, part)
         return total
@@ -109,10 +109,10 @@ class Threads:
         """Bits `first … first + length` of the thread index, moved to bit `to`."""
         value = self.index
         if first > to:
-            value = b.lshr(value, ir.Constant(I32, first - to))
+            value = b.lshr(value, first - to)
         elif to > first:
-            value = b.shl(value, ir.Constant(I32, to - first))
-        return b.and_(value, ir.Constant(I32, ((1 << length) - 1) << to))
+            value = b.shl(value, to - first)
+        return b.and_(value, (1 << length) - 1 << to)
 
     def uniform_warp(self) -> Value:
         """Index of the warp, in a register that the assembler knows to be the same in all lanes."""
@@ -124,7 +124,7 @@ class Threads:
 
     def _uniform(self, key: str, shift: int) -> Value:
         def make(b: Builder) -> Value:
-            index = b.lshr(self.index, ir.Constant(I32, shift))
+            index = b.lshr(self.index, shift)
             return shuffle_word(b, index, "idx", ir.Constant(I32, 0))
 
         return self.at_start(key, make)
@@ -139,8 +139,8 @@ class Threads:
             return None
 
         def make(b: Builder) -> Value:
-            masked = b.and_(self.index, ir.Constant(I32, mask))
-            return b.icmp_unsigned("==", masked, ir.Constant(I32, 0))
+            masked = b.and_(self.index, mask)
+            return b.icmp_unsigned("==", masked, 0)
 
         return self.at_start(("zero", mask), make)
 
@@ -159,5 +159,5 @@ class Threads:
         if isinstance(thread, ir.Constant):
             return ir.Constant(I32, (thread.constant ^ inside) + copy)
         if inside:
-            thread = b.xor(thread, ir.Constant(I32, inside))
-        return b.add(thread, ir.Constant(I32, copy)) if copy else thread
+            thread = b.xor(thread, inside)
+        return b.add(thread, copy) if copy else thread

@@ -67,7 +67,7 @@ def reduce_warp(gen: KernelCodegen, block: Block, group: list[Value], order: str
     key = _key(gen, value) if value.type == F32 else value
     best = redux(gen, order, key)
     has_it = b.icmp_signed("==", key, best)
-    first = redux(gen, "min", b.select(has_it, index, ir.Constant(I32, _LARGEST)))
+    first = redux(gen, "min", b.select(has_it, index, _LARGEST))
     if value.type == I32:
         return [best, first]
     owner = block.parent_op()
@@ -88,8 +88,8 @@ def _key(gen: KernelCodegen, value: Value) -> Value:
 def _flipped(gen: KernelCodegen, bits: Value) -> Value:
     """The lower bits of negative numbers inverted; its own inverse."""
     b = gen.builder
-    sign = b.ashr(bits, ir.Constant(I32, _SIGN_BIT))
-    return b.xor(bits, b.and_(sign, ir.Constant(I32, _LARGEST)))
+    sign = b.ashr(bits, _SIGN_BIT)
+    return b.xor(bits, b.and_(sign, _LARGEST))
 
 
 def redux(gen: KernelCodegen, kind: str, word: Value) -> Value:

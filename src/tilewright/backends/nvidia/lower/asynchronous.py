@@ -51,7 +51,7 @@ def stage_address(gen: KernelCodegen, buffer: SSAValue, slot: SSAValue) -> Value
     b = gen.builder
     layout = gpu.shared_layout_of(buffer)
     base = gen.buffer_address(buffer)
-    offset = b.mul(gen.scalar(slot), ir.Constant(I32, layout.bytes))
+    offset = b.mul(gen.scalar(slot), layout.bytes)
     return b.add(base, offset)
 
 
@@ -67,7 +67,7 @@ class Place:
     def address(self, offset: Vector) -> Value:
         """Of the element of a register at `offset`."""
         base, more = self.split(offset)
-        return self.gen.builder.add(base, ir.Constant(I32, more)) if more else base
+        return self.gen.builder.add(base, more) if more else base
 
     def split(self, offset: Vector) -> tuple[Value, int]:
         """The same as an address and bytes to add to it.
@@ -119,22 +119,21 @@ class Place:
         if shared.swizzle_bytes == LINEAR:
             return b.add(_times(b, line, shared.row_stride_bytes), byte)
         width = shared.row_stride_bytes
-        panel = b.lshr(byte, ir.Constant(I32, width.bit_length() - 1))
-        inside = b.and_(byte, ir.Constant(I32, width - 1))
+        panel = b.lshr(byte, width.bit_length() - 1)
+        inside = b.and_(byte, width - 1)
         flat = b.add(_times(b, line, width), inside)
         if shared.swizzled:
-            mask = ir.Constant(I32, shared.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
-            bits = b.and_(b.lshr(flat, ir.Constant(I32, 7)), mask)
-            flat = b.xor(flat, b.shl(bits, ir.Constant(I32, 4)))
+            bits = b.and_(b.lshr(flat, 7), shared.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
+            flat = b.xor(flat, b.shl(bits, 4))
             if exchanged:
-                flat = b.xor(flat, ir.Constant(I32, exchanged))
+                flat = b.xor(flat, exchanged)
         return b.add(flat, _times(b, panel, shared.panel_bytes))
 
 
 def _times(b: Value, value: Value, factor: int) -> Value:
     if isinstance(value, ir.Constant):
         return ir.Constant(I32, value.constant * factor)
-    return b.mul(value, ir.Constant(I32, factor))
+    return b.mul(value, factor)
 
 
 # ---- copies ---------------------------------------------------------------------------------------------
@@ -164,7 +163,7 @@ def _side_by_side(values: list[Value], b: Value) -> Value:
     """Values to store at once: a vector, or one integer of bytes, which are often those of a word already."""
     if len(values) > 1 and values[0].type.width == 8:
         kind = ir.IntType(8 * len(values))
-        moved = [b.shl(b.zext(v, kind), ir.Constant(kind, 8 * i)) for i, v in enumerate(values)]
+        moved = [b.shl(b.zext(v, kind), 8 * i) for i, v in enumerate(values)]
         return reduce(b.or_, moved)
     return as_vector(b, values)
 
@@ -245,7 +244,7 @@ def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
         live = source.bytes_alive(run.offset, count, shared.major_dim)
         if masks is not None:  # equal in a run
             whole = live if live is not None else ir.Constant(I32, bytes_)
-            live = gen.builder.select(masks[run.registers[0]], whole, ir.Constant(I32, 0))
+            live = gen.builder.select(masks[run.registers[0]], whole, 0)
         cache = "cg" if bytes_ == SWIZZLE_ATOM_BYTES else "ca"
         guard = "" if always else "@$3 "
         text = f"{guard}cp.async.{cache}.shared.global [$0], [$1], {bytes_}, $2;"

@@ -217,15 +217,15 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
             _red(gen, order, form, address, data, element, live)
             continue
         size = tile.element_bytes(element)
-        bits = b.and_(address, ir.Constant(I64, size * len(data) - 1))
-        aligned = b.icmp_unsigned("==", bits, ir.Constant(I64, 0))
+        bits = b.and_(address, size * len(data) - 1)
+        aligned = b.icmp_unsigned("==", bits, 0)
         with b.if_else(both(b, live, aligned)) as (at_once, one_by_one):
             with at_once:
                 _red(gen, order, form, address, data, element, None)
             with one_by_one:
                 for i, value in enumerate(data):
                     live = both(b, of_run[i] if of_run else None, first)
-                    at = b.add(address, ir.Constant(I64, i * size))
+                    at = b.add(address, i * size)
                     _red(gen, order, form, at, [value], element, live)
     for mask, accesses in together.values():
         with where(b, both(b, mask, first)):
@@ -313,9 +313,9 @@ def _cas(gen: KernelCodegen, order: str, pointer: Value, old: Value, new: Value)
 def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: Value) -> Value:
     """Retry on the word as long as only its other bytes change."""
     b = gen.builder
-    word_address = b.and_(address, ir.Constant(I64, -4))
-    shift = b.trunc(b.shl(b.and_(address, ir.Constant(I64, 3)), ir.Constant(I64, 3)), I32)
-    hole = b.not_(b.shl(ir.Constant(I32, 255), shift))
+    word_address = b.and_(address, -4)
+    shift = b.trunc(b.shl(b.and_(address, 3), 3), I32)
+    hole = b.not_(b.shl(255, shift))
     wanted, put = (b.shl(b.zext(v, I32), shift) for v in (old, new))
     first = gen.emit_asm("ld.relaxed.gpu.global.b32 $0, [$1];", [word_address], I32)
 

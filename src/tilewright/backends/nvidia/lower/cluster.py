@@ -71,6 +71,6 @@ def shared_of_first(gen: KernelCodegen) -> Value:
 def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], None]) -> None:
     """Call `store` with the address of `pointer` in every CTA of the cluster, one lane per destination CTA."""
     b, lane = gen.builder, gen.threads.lane
-    rank = b.and_(lane, ir.Constant(I32, gen.blocks - 1))  # LLVM may hoist `mapa` out of the branch
-    with b.if_then(b.icmp_unsigned("<", lane, ir.Constant(I32, gen.blocks))):
+    rank = b.and_(lane, gen.blocks - 1)  # LLVM may hoist `mapa` out of the branch
+    with b.if_then(b.icmp_unsigned("<", lane, gen.blocks)):
         store(shared_of(b, pointer, rank))

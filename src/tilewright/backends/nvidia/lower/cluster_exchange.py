@@ -151,14 +151,14 @@ class ClusterExchanges:
         slots = self._at(exchange.start, turn, exchange.turn_bytes)
         for place, group in enumerate(groups):
             words = [w for v, e in zip(group, elements, strict=True) for w in _words(gen, v, e)]
-            offset = ir.Constant(I32, exchange.slot(place) - exchange.start)
-            self._send(exchange, gen.builder.add(slots, offset), barrier, part, words)
+            at = gen.builder.add(slots, exchange.slot(place) - exchange.start)
+            self._send(exchange, at, barrier, part, words)
         wait_for_phase(gen, barrier, phase)
         if exchange.turns > 1:
             self._expect_again(exchange, barrier)
         step = min(exchange.parts, 32)
-        own = gen.builder.and_(gen.threads.lane, ir.Constant(I32, step - 1))
-        start = gen.builder.mul(turn, ir.Constant(I32, exchange.turn_bytes))
+        own = gen.builder.and_(gen.threads.lane, step - 1)
+        start = gen.builder.mul(turn, exchange.turn_bytes)
         return [
             [
                 self._receive(exchange, start, place, first, own, elements)
@@ -169,17 +169,17 @@ class ClusterExchanges:
 
     def _next_turn(self, op: Operation, exchange: Exchange) -> tuple[Value, Value]:
         """Return the index of the slot set and mbarrier of an exchange, and the parity of the mbarrier's phase."""
-        b, one = self._gen.builder, ir.Constant(I32, 1)
+        b = self._gen.builder
         if exchange.turns == 1:
             return ir.Constant(I32, 0), ir.Constant(I32, 0)
         count = b.load(self._counts[op], typ=I32)
-        b.store(b.add(count, one), self._counts[op])
-        return b.and_(count, one), b.and_(b.lshr(count, one), one)
+        b.store(b.add(count, 1), self._counts[op])
+        return b.and_(count, 1), b.and_(b.lshr(count, 1), 1)
 
     def _expect_again(self, exchange: Exchange, barrier: Value) -> None:
         """Arrive at the mbarrier's next phase and expect its bytes, some of which may have arrived already."""
         gen = self._gen
-        first = gen.builder.icmp_unsigned("==", gen.threads.special("tid.x"), ir.Constant(I32, 0))
+        first = gen.builder.icmp_unsigned("==", gen.threads.special("tid.x"), 0)
         text = f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {exchange.received_bytes};"
         gen.emit_convergent_asm(text, [barrier, first])
 
@@ -219,7 +219,7 @@ class ClusterExchanges:
         base, tid = self._base(), threads.special("tid.x")
 
         def emit(b: Builder) -> Value:
-            first = b.icmp_unsigned("==", tid, ir.Constant(I32, 0))
+            first = b.icmp_unsigned("==", tid, 0)
             operands = [base, first]
             return inline_ptx(
                 b, " ".join(lines), operands, side_effect=True, memory=True, convergent=True
@@ -240,18 +240,16 @@ class ClusterExchanges:
     def _at(self, offset: int, turn: Value, pitch: int) -> Value:
         """Shared address at `offset` in slot set `turn`, with `pitch` bytes per slot set."""
         b = self._gen.builder
-        return b.add(
-            b.add(self._base(), ir.Constant(I32, offset)), b.mul(turn, ir.Constant(I32, pitch))
-        )
+        return b.add(b.add(self._base(), offset), b.mul(turn, pitch))
 
     def _send(
         self, exchange: Exchange, slots: Value, barrier: Value, part: Value, words: list[Value]
     ) -> None:
         """Send the words of this warp to all CTAs, one lane per destination CTA."""
         gen, b = self._gen, self._gen.builder
-        rank = b.and_(gen.threads.lane, ir.Constant(I32, gen.blocks - 1))
-        some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
-        at = b.add(slots, b.mul(part, ir.Constant(I32, exchange.pitch)))
+        rank = b.and_(gen.threads.lane, gen.blocks - 1)
+        some = b.icmp_unsigned("<", gen.threads.lane, gen.blocks)
+        at = b.add(slots, b.mul(part, exchange.pitch))
         for first, count in _vectors(len(words)):
             kind = "b32" if count == 1 else f"v{count}.b32"
             text = (
@@ -275,14 +273,11 @@ class ClusterExchanges:
         """Load partial result `first + own` from this CTA's shared memory. `turn`: byte offset of the slot set
         from the first one."""
         gen, b = self._gen, self._gen.builder
-        part = b.add(own, ir.Constant(I32, first))
-        at = b.add(
-            b.mul(part, ir.Constant(I32, exchange.pitch)),
-            b.add(turn, ir.Constant(I32, exchange.slot(place))),
-        )
+        part = b.add(own, first)
+        at = b.add(b.mul(part, exchange.pitch), b.add(turn, exchange.slot(place)))
         words: list[Value] = []
         for begin, count in _vectors(sum(exchange.words)):
-            byte = b.add(at, ir.Constant(I32, _WORD * begin))
+            byte = b.add(at, _WORD * begin)
             pointer = b.gep(gen.space(), [byte], source_etype=I8)
             words += load_elements(b, pointer, I32, count, _WORD * count)
         values: list[Value] = []

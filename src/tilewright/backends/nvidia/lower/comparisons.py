@@ -67,7 +67,7 @@ def _lower_index_equality(
         number = b.sub(number, gen.scalar(start))
     low = b.trunc(number, ir.IntType(32))
     fits = b.icmp_signed("==", b.sext(low, ir.IntType(64)), number)
-    wanted = b.select(fits, low, ir.Constant(ir.IntType(32), -1))
+    wanted = b.select(fits, low, -1)
     sign = "==" if op.predicate.data == "eq" else "!="
     parts = gen.parts(indices)
     gen.bind(op.result, [b.icmp_signed(sign, part, wanted) for part in parts])

@@ -86,5 +86,5 @@ def _of_words(gen: KernelCodegen, opcode: str, kind: type, words: list[Value]) -
     makes part of the last `or` (measured: it leaves one load of eight in flight with that, and all with this)."""
     b, (_, ones) = gen.builder, _FORMS[kind]
     if opcode == "and":
-        return b.icmp_unsigned("==", functools.reduce(b.and_, words), ir.Constant(I32, ones))
-    return b.icmp_unsigned(">", functools.reduce(b.or_, words), ir.Constant(I32, 1))
+        return b.icmp_unsigned("==", functools.reduce(b.and_, words), ones)
+    return b.icmp_unsigned(">", functools.reduce(b.or_, words), 1)

@@ -97,8 +97,8 @@ class PanelAccess(SharedAccess):
         if part is None:
             return None
         row = self.gen.threads.coordinate(self.layout, 0)
-        number = b.udiv(row, ir.Constant(I32, self.panel.rows))
-        return b.icmp_unsigned("==", number, ir.Constant(I32, part))
+        number = b.udiv(row, self.panel.rows)
+        return b.icmp_unsigned("==", number, part)
 
     def _runs(self) -> list[list[int]]:
         offsets = self.layout.register_offsets
@@ -108,10 +108,10 @@ class PanelAccess(SharedAccess):
         b, layout = self.gen.builder, self.layout
         if self._base is None:
             coordinates = [self.gen.threads.coordinate(layout, d) for d in range(layout.rank)]
-            coordinates[0] = b.urem(coordinates[0], ir.Constant(I32, self.panel.rows))
+            coordinates[0] = b.urem(coordinates[0], self.panel.rows)
             self._base = self._pointer(coordinates)
         constant = self.where.flat(self.panel.inside(offset)) * self.where.size
-        return b.gep(self._base, [ir.Constant(I32, constant)], source_etype=I8)
+        return b.gep(self._base, [constant], source_etype=I8)
 
 
 # ---- conversions -------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class DeviceMaps:
         space.linkage, space.align = "internal", BYTES
         space.initializer = ir.Constant(space.value_type, None)
         base = b.ptrtoint(b.addrspacecast(space, ir.PointerType()), I64)
-        start = b.mul(gen.threads.special("smid"), ir.Constant(I32, resident))
+        start = b.mul(gen.threads.special("smid"), resident)
 
         def find() -> list[Value]:
             text = (
@@ -86,10 +86,9 @@ class DeviceMaps:
         (place,) = conditional(b, gen.is_first_thread(), find, [ir.Constant(I32, 0)])
         text = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
         mine = b.zext(gen.emit_convergent_asm(text, [place], I32, memory=False), I64)
-        self._flag = b.add(base, b.mul(mine, ir.Constant(I64, _FLAG)))
-        bytes_ = ir.Constant(I64, BYTES * len(self.made))
-        maps = b.add(base, ir.Constant(I64, sets * _FLAG))
-        self._first = b.add(maps, b.mul(mine, bytes_))
+        self._flag = b.add(base, b.mul(mine, _FLAG))
+        maps = b.add(base, sets * _FLAG)
+        self._first = b.add(maps, b.mul(mine, BYTES * len(self.made)))
 
     def end(self, gen: KernelCodegen) -> None:
         """Release the slots after the last use of the maps."""
@@ -105,8 +104,7 @@ class DeviceMaps:
 
     def address(self, gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> Value:
         """Address of a map in global memory."""
-        number = ir.Constant(I64, BYTES * self.made.index(op))
-        return gen.builder.add(self._first, number)
+        return gen.builder.add(self._first, BYTES * self.made.index(op))
 
 
 def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
@@ -119,11 +117,11 @@ def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
     space = b.ptrtoint(gen.scratch(BYTES), I32)
     gen.barrier()
     address = maps.address(gen, op)
-    with b.if_then(b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))):
-        word = b.add(space, b.mul(gen.threads.lane, ir.Constant(I32, 4)))
+    with b.if_then(b.icmp_unsigned("==", gen.threads.uniform_warp(), 0)):
+        word = b.add(space, b.mul(gen.threads.lane, 4))
         gen.emit_convergent_asm("st.shared.b32 [$0], 0;", [word])
         _warp_barrier(gen)
-        with b.if_then(b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))):
+        with b.if_then(b.icmp_unsigned("==", gen.threads.lane, 0)):
             _fill(gen, op, space)
         _warp_barrier(gen)
         text = (
@@ -197,8 +195,8 @@ def _layout_of_users(op: gpu.EncodeTensorMapOp) -> SharedLayout:
 
 def _extent(gen: KernelCodegen, value: SSAValue) -> Value:
     """Elements along a dimension, as encoded (i64): at least 1."""
-    b, one, extent = gen.builder, ir.Constant(I64, 1), gen.scalar(value)
-    return b.select(b.icmp_signed("<", extent, one), one, extent)
+    b, extent = gen.builder, gen.scalar(value)
+    return b.select(b.icmp_signed("<", extent, 1), 1, extent)
 
 
 def _usable(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, address: Value) -> Value:
@@ -207,17 +205,17 @@ def _usable(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, address: Value) -> Va
     Invalid: a base or pitch that is not 16-byte aligned, a pitch that is too long, or an extent that coordinates
     cannot address. The host rejects such maps. (`tma._tensor_map` emits the `trap`.)
     """
-    b, size, zero = gen.builder, _layout_of_users(op).size, ir.Constant(I64, 0)
+    b, size = gen.builder, _layout_of_users(op).size
     pitches = _pitches(gen, op, size)
     places = functools.reduce(b.or_, [b.ptrtoint(gen.scalar(op.base), I64), *pitches])
-    wrong = [b.icmp_signed("!=", b.and_(places, ir.Constant(I64, _ALIGNMENT - 1)), zero)]
-    wrong += [b.icmp_unsigned(">=", pitch, ir.Constant(I64, _LONGEST_PITCH)) for pitch in pitches]
+    wrong = [b.icmp_signed("!=", b.and_(places, _ALIGNMENT - 1), 0)]
+    wrong += [b.icmp_unsigned(">=", pitch, _LONGEST_PITCH) for pitch in pitches]
     wrong += [
-        b.icmp_signed(">", gen.scalar(value), ir.Constant(I64, gpu.UNBOUNDED))
+        b.icmp_signed(">", gen.scalar(value), gpu.UNBOUNDED)
         for value in op.global_dims
         if constant_int(value) is None and not _is_narrow(value)
     ]
-    return b.select(functools.reduce(b.or_, wrong), zero, address)
+    return b.select(functools.reduce(b.or_, wrong), 0, address)
 
 
 def _is_narrow(value: SSAValue) -> bool:
@@ -227,11 +225,9 @@ def _is_narrow(value: SSAValue) -> bool:
 
 def _pitches(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, size: int) -> list[Value]:
     """Pitches in bytes. A pitch of 0 is replaced by the first pitch: its coordinate is always 0, any value is valid."""
-    b, zero = gen.builder, ir.Constant(I64, 0)
-    first, *others = [
-        b.mul(gen.scalar(pitch), ir.Constant(I64, size)) for pitch in op.global_strides
-    ]
-    return [first, *(b.select(b.icmp_signed("==", p, zero), first, p) for p in others)]
+    b = gen.builder
+    first, *others = [b.mul(gen.scalar(pitch), size) for pitch in op.global_strides]
+    return [first, *(b.select(b.icmp_signed("==", p, 0), first, p) for p in others)]
 
 
 def map_address(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:

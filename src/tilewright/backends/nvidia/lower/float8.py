@@ -69,7 +69,7 @@ def _halves(gen: KernelCodegen, parts: list[Value], registers: list[int], name: 
     b = gen.builder
     pair: Value = ir.Constant(I16, 0)
     for i, register in enumerate(registers):
-        pair = b.or_(pair, b.shl(b.zext(parts[register], I16), ir.Constant(I16, 8 * i)))
+        pair = b.or_(pair, b.shl(b.zext(parts[register], I16), 8 * i))
     word = inline_ptx(b, f"cvt.rn.f16x2.{name}x2 $0, $1;", [pair], I32)
     return [*elements(b, b.bitcast(word, ir.VectorType(ir.HalfType(), 2)))]
 
@@ -101,7 +101,7 @@ def _word_of_halves(gen: KernelCodegen, parts: list[Value], name: str) -> Value:
 
 
 def _byte(b: Value, word: Value, number: int) -> Value:
-    moved = b.lshr(word, ir.Constant(I32, 8 * number)) if number else word
+    moved = b.lshr(word, 8 * number) if number else word
     return b.trunc(moved, I8)
 
 

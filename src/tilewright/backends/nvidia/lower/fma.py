@@ -103,12 +103,12 @@ class _Operand:
         self._bases = {}
         self._start, self._chunk = self.first, self.key
         if not self.by_k:
-            self._start = b.add(self.first, b.mul(k, ir.Constant(I32, self.width)))
+            self._start = b.add(self.first, b.mul(k, self.width))
             return
-        panel = b.udiv(k, ir.Constant(I32, shared.width))
-        inside = b.urem(k, ir.Constant(I32, shared.width))
-        self._start = b.add(self.first, b.mul(panel, ir.Constant(I32, shared.panel_bytes)))
-        self._chunk = b.xor(self.key, b.udiv(inside, ir.Constant(I32, SWIZZLE_ATOM_BYTES // 4)))
+        panel = b.udiv(k, shared.width)
+        inside = b.urem(k, shared.width)
+        self._start = b.add(self.first, b.mul(panel, shared.panel_bytes))
+        self._chunk = b.xor(self.key, b.udiv(inside, SWIZZLE_ATOM_BYTES // 4))
 
     def read(self, steps: range) -> dict[tuple[int, int], Value]:
         """Elements by (line, k), k from where the operand is."""
@@ -147,17 +147,17 @@ class _Operand:
     def _field(self, shift: int, count: int) -> Value:
         """`count` bits of the thread's coordinate from bit `shift` on."""
         b = self.gen.builder
-        moved = b.lshr(self.thread, ir.Constant(I32, shift)) if shift else self.thread
-        return b.and_(moved, ir.Constant(I32, count - 1))
+        moved = b.lshr(self.thread, shift) if shift else self.thread
+        return b.and_(moved, count - 1)
 
     def _thread_bytes(self) -> Value:
         """Address term of the thread's coordinate besides chunk position and byte in the chunk."""
         b = self.gen.builder
         if self.by_k:
-            return b.mul(self.thread, ir.Constant(I32, self.width))
-        panel = b.udiv(self.thread, ir.Constant(I32, self.shared.width))
-        inside = b.mul(self._field(0, SWIZZLE_ATOM_BYTES // 4), ir.Constant(I32, 4))
-        return b.add(b.mul(panel, ir.Constant(I32, self.shared.panel_bytes)), inside)
+            return b.mul(self.thread, self.width)
+        panel = b.udiv(self.thread, self.shared.width)
+        inside = b.mul(self._field(0, SWIZZLE_ATOM_BYTES // 4), 4)
+        return b.add(b.mul(panel, self.shared.panel_bytes), inside)
 
     def _thread_key(self) -> Value:
         """The thread's term of a chunk's position in its row."""
@@ -174,8 +174,8 @@ class _Operand:
         chunk, rest = divmod(inside * 4, SWIZZLE_ATOM_BYTES)
         key = chunk ^ self._bits(row)
         if key not in self._bases:
-            place = b.xor(self._chunk, ir.Constant(I32, key))
-            address = b.add(self._start, b.shl(place, ir.Constant(I32, 4)))
+            place = b.xor(self._chunk, key)
+            address = b.add(self._start, b.shl(place, 4))
             self._bases[key] = b.inttoptr(address, self.gen.shared_pointer)
         constant = panel * shared.panel_bytes + row * self.width + rest
-        return b.gep(self._bases[key], [ir.Constant(I32, constant)], source_etype=I8)
+        return b.gep(self._bases[key], [constant], source_etype=I8)

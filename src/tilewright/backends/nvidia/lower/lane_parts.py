@@ -18,8 +18,8 @@ _LANE_BITS = 5
 
 def lower_split(gen: KernelCodegen, op: gpu.SplitOverLanesOp) -> None:
     b = gen.builder
-    others = b.and_(gen.threads.lane, ir.Constant(I32, op.lanes.value.data))
-    first = b.icmp_unsigned("==", others, ir.Constant(I32, 0))
+    others = b.and_(gen.threads.lane, op.lanes.value.data)
+    first = b.icmp_unsigned("==", others, 0)
     parts = gen.parts(op.source)
     gen.bind(op.result, [b.select(first, v, ir.Constant(v.type, -0.0)) for v in parts])
 

@@ -54,11 +54,7 @@ def _difference(one: Vector, other: Vector) -> Vector:
 def convert_by_selects(gen: KernelCodegen, plan: Selects, parts: list[Value]) -> list[Value]:
     """Emit the selects and return the registers of the new layout."""
     b, (bits, held) = gen.builder, plan
-    zero = ir.Constant(I32, 0)
-    upper = [
-        b.icmp_unsigned("!=", b.and_(gen.threads.lane, ir.Constant(I32, 1 << bit)), zero)
-        for bit in bits
-    ]
+    upper = [b.icmp_unsigned("!=", b.and_(gen.threads.lane, 1 << bit), 0) for bit in bits]
     found: list[Value] = []
     for registers in held:
         values = [parts[register] for register in registers]

@@ -47,13 +47,13 @@ def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:
     blocks = source.strided_extent // lines * across
     warp = gen.threads.uniform_warp()
     for first in range(0, blocks, gen.warps):
-        block = b.add(warp, ir.Constant(I32, first))
-        down = b.udiv(block, ir.Constant(I32, across))
-        column = b.urem(block, ir.Constant(I32, across))
+        block = b.add(warp, first)
+        down = b.udiv(block, across)
+        column = b.urem(block, across)
         if first + gen.warps <= blocks:
             turner.turn(down, column)
         else:
-            with b.if_then(b.icmp_unsigned("<", block, ir.Constant(I32, blocks))):
+            with b.if_then(b.icmp_unsigned("<", block, blocks)):
                 turner.turn(down, column)
     proxy_fence(gen)
 
@@ -64,8 +64,7 @@ def _exchanged(gen: KernelCodegen, layout: SharedLayout, line: Value) -> Value:
     if not layout.swizzle_bytes:
         return ir.Constant(I32, 0)
     shift = (128 // layout.swizzle_bytes).bit_length() - 1
-    mask = ir.Constant(I32, layout.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
-    return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
+    return b.and_(b.lshr(line, shift), layout.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
 
 
 class _Transpose:
@@ -92,12 +91,12 @@ class _Transpose:
     ) -> Value:
         """Of 16-byte chunk `chunk`, `lines` lines after a row, whose chunks `key` exchanges (None: the first line)."""
         b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
-        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
+        each = width // SWIZZLE_ATOM_BYTES
         panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
-        address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
-        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
+        address = b.add(row, b.mul(lines, width))
+        address = b.add(address, b.mul(panel, layout.panel_bytes))
         key = _exchanged(self.gen, layout, lines) if key is None else key
-        return b.add(address, b.shl(b.xor(inside, key), ir.Constant(I32, 4)))
+        return b.add(address, b.shl(b.xor(inside, key), 4))
 
 
 class _WordTranspose(_Transpose):
@@ -106,13 +105,13 @@ class _WordTranspose(_Transpose):
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 4 `down` … by words 32 `column` …."""
         gen, b = self.gen, self.gen.builder
-        place = b.add(b.mul(column, ir.Constant(I32, 32)), gen.threads.lane)
+        place = b.add(b.mul(column, 32), gen.threads.lane)
         words = []
         for i in range(4):
-            line = b.or_(b.mul(down, ir.Constant(I32, 4)), ir.Constant(I32, i))
-            chunk = b.lshr(place, ir.Constant(I32, 2))
+            line = b.or_(b.mul(down, 4), i)
+            chunk = b.lshr(place, 2)
             address = self._address(self._read, self.source, line, chunk)
-            inside = b.shl(b.and_(place, ir.Constant(I32, 3)), ir.Constant(I32, 2))
+            inside = b.shl(b.and_(place, 3), 2)
             pointer = b.inttoptr(b.add(address, inside), gen.shared_pointer)
             words.append(b.load(pointer, typ=I32, align=4))
         address = self._address(self._write, self.target, place, down)
@@ -142,33 +141,31 @@ class _ByteTranspose(_Transpose):
         self._write = self._row(self._write, target, place)
         self._keys = _exchanged(gen, source, line), _exchanged(gen, target, place)
         # Of the words that this lane has: bit 1 says which matrix has the lower k, bit 4 which byte first.
-        lower, odd = ir.Constant(I32, 0x6420), ir.Constant(I32, 0x1111)
-        swapped = b.icmp_unsigned("!=", bit[1], ir.Constant(I32, 0))
-        order = b.select(swapped, ir.Constant(I32, 0x2064), lower)
+        lower, odd = ir.Constant(I32, 0x6420), 0x1111
+        swapped = b.icmp_unsigned("!=", bit[1], 0)
+        order = b.select(swapped, 0x2064, lower)
         self._first = b.add(order, b.mul(bit[4], odd))
         self._second = b.xor(self._first, odd)
 
     def _bit(self, number: int) -> Value:
         b = self.gen.builder
-        return b.and_(b.lshr(self.gen.threads.lane, ir.Constant(I32, number)), ir.Constant(I32, 1))
+        return b.and_(b.lshr(self.gen.threads.lane, number), 1)
 
     def _sum(self, *bits: tuple[Value, int]) -> Value:
         b = self.gen.builder
         total: Value = ir.Constant(I32, 0)
         for value, position in bits:
-            total = b.or_(total, b.shl(value, ir.Constant(I32, position)))
+            total = b.or_(total, b.shl(value, position))
         return total
 
     def _row(self, start: Value, layout: SharedLayout, line: Value) -> Value:
         b = self.gen.builder
-        return b.add(
-            start, b.mul(line, ir.Constant(I32, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)))
-        )
+        return b.add(start, b.mul(line, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)))
 
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 32 `down` … by bytes 16 `column` …."""
         gen, b = self.gen, self.gen.builder
-        lines = b.mul(down, ir.Constant(I32, 32))
+        lines = b.mul(down, 32)
         address = self._address(self._read, self.source, lines, column, self._keys[0])
         words = load_matrices(gen, address, 4, transposed=True)
         turned = [
@@ -176,8 +173,8 @@ class _ByteTranspose(_Transpose):
             for i in (0, 2)
             for order in (self._first, self._second)
         ]
-        chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // SWIZZLE_ATOM_BYTES)), self._half)
-        lines = b.mul(column, ir.Constant(I32, 16))
+        chunk = b.or_(b.mul(down, 32 // SWIZZLE_ATOM_BYTES), self._half)
+        lines = b.mul(column, 16)
         address = self._address(self._write, self.target, lines, chunk, self._keys[1])
         store_matrices(gen, address, turned, transposed=False)
 

@@ -126,8 +126,8 @@ class MatrixAccess:
     def _base(self, form: Matrices) -> Value:
         b, threads = self.gen.builder, self.gen.threads
         row, column = (threads.coordinate(form.rows, d) for d in (0, 1))
-        flat = b.add(b.mul(row, ir.Constant(I32, self.pitch)), column)
-        return b.add(self.start, b.mul(flat, ir.Constant(I32, self.size)))
+        flat = b.add(b.mul(row, self.pitch), column)
+        return b.add(self.start, b.mul(flat, self.size))
 
     def _offset(self, start: Vector) -> int:
         return (start[0] * self.pitch + start[1]) * self.size

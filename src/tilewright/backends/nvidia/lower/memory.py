@@ -89,9 +89,9 @@ class ViewAddress:
             b.zext(index, I64) if index.type != I64 else index
         )  # fmt: skip
         if known is not None:
-            return b.mul(wide, ir.Constant(I64, known * self.size))
+            return b.mul(wide, known * self.size)
         product = b.mul(wide, self.gen.scalar(stride))
-        return b.mul(product, ir.Constant(I64, self.size))
+        return b.mul(product, self.size)
 
     def _thread_term(self, dim: int) -> Value:
         return self._times(self.gen.threads.coordinate(self.layout, dim), self.op.strides[dim])
@@ -111,7 +111,7 @@ class ViewAddress:
         if kind == "indexed":
             line = self._lines[dim]
             register = gen.layout(line).register_of[(offset,)]
-            return b.mul(gen.parts(line)[register], ir.Constant(I64, self.size))
+            return b.mul(gen.parts(line)[register], self.size)
         index = self._coordinate(dim, offset)
         if kind == "strided":
             return self._times(index, stride)
@@ -148,14 +148,14 @@ class ViewAddress:
         if dim in self.limits:
             thread = gen.threads.coordinate(self.layout, dim)
             room = self._room(dim, thread, gen.scalar(self.limits[dim]))
-            left = b.sub(room, ir.Constant(room.type, offset[dim]))
+            left = b.sub(room, offset[dim])
             left = clamped(b, left, 0, run)
             left = left if room.type == I32 else b.trunc(left, I32)
-            amount = b.mul(left, ir.Constant(I32, self.size))
+            amount = b.mul(left, self.size)
         for d in self.limits:
             if d != dim:
                 live = self._within(d, offset[d])
-                amount = b.select(live, amount, ir.Constant(I32, 0))
+                amount = b.select(live, amount, 0)
         return amount
 
     def _within(self, dim: int, offset: int) -> Value:
@@ -165,7 +165,7 @@ class ViewAddress:
             if self.layout.has_disjoint_bits:
                 thread = self.gen.threads.coordinate(self.layout, dim)
                 room = self._room(dim, thread, limit)
-                self._live[key] = b.icmp_signed(">", room, ir.Constant(room.type, offset))
+                self._live[key] = b.icmp_signed(">", room, offset)
             else:
                 index = b.zext(self._coordinate(dim, offset), I64)
                 self._live[key] = b.icmp_signed("<", index, limit)
@@ -179,10 +179,11 @@ class ViewAddress:
             b, narrow = self.gen.builder, self._is_narrow(dim)
             if narrow:
                 limit = self._clamped(dim, limit)
-            number = isinstance(thread, ir.Constant)
-            wide = ir.Constant(limit.type, thread.constant) if number else thread
-            wide = wide if number or narrow else b.zext(thread, I64)
-            self._live[key] = b.sub(limit, wide)
+            if isinstance(thread, ir.Constant):
+                thread = thread.constant
+            elif not narrow:
+                thread = b.zext(thread, I64)
+            self._live[key] = b.sub(limit, thread)
         return self._live[key]
 
     def _is_narrow(self, dim: int) -> bool:
@@ -195,8 +196,7 @@ class ViewAddress:
         """A limit as 32 bits, from 0 to the extent."""
         b, bounds = self.gen.builder, (0, tile.shape_of(tile_of(self.op))[dim])
         for sign, bound in zip(("<", ">"), bounds, strict=True):
-            beyond = ir.Constant(I64, bound)
-            limit = b.select(b.icmp_signed(sign, limit, beyond), beyond, limit)
+            limit = b.select(b.icmp_signed(sign, limit, bound), bound, limit)
         return b.trunc(limit, I32)
 
 
@@ -392,8 +392,8 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
 
 def _is_aligned(gen: KernelCodegen, place: ViewAddress, run: Run) -> Value:
     """i1: the address of a run is a multiple of its size."""
-    b, last = gen.builder, ir.Constant(I64, len(run.registers) * place.size - 1)
-    return b.icmp_unsigned("==", b.and_(place.address(run.offset), last), ir.Constant(I64, 0))
+    b, size = gen.builder, len(run.registers) * place.size
+    return b.icmp_unsigned("==", b.and_(place.address(run.offset), size - 1), 0)
 
 
 def _store_rest(

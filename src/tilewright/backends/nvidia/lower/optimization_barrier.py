@@ -84,8 +84,8 @@ def _unknown_zero(gen: KernelCodegen, number: int) -> Value:
 
     def make(b: Builder) -> Value:
         layers = inline_ptx(b, "mov.u32 $0, %ntid.z;", (), I32)
-        return b.sub(layers, ir.Constant(I32, 1))
+        return b.sub(layers, 1)
 
     zero = gen.threads.at_start("unknown zero", make)
-    shift = ir.Constant(I32, min(number, _MAX_SHIFT))
+    shift = min(number, _MAX_SHIFT)
     return gen.threads.at_start(("unknown zero", number), lambda b: b.shl(zero, shift))

@@ -51,9 +51,8 @@ def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
     with b.if_then(b.not_(good), likely=False):
         state = b.ptrtoint(gen.fault, I64)
         text = "atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;"
-        zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
-        found = gen.emit_asm(text, [state, zero, one], I64)
-        with b.if_then(b.icmp_unsigned("==", found, zero)):
+        found = gen.emit_asm(text, [state, *(ir.Constant(I64, n) for n in (0, 1))], I64)
+        with b.if_then(b.icmp_unsigned("==", found, 0)):
             for offset, value in ((1, _program(gen)), (2, ir.Constant(I64, site))):
                 slot = b.gep(gen.fault, [ir.Constant(I64, offset)], source_etype=I64)
                 b.store(value, slot, align=8)
@@ -135,7 +134,7 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
         end = start + size
     space = gen.threads.local(ir.ArrayType(I64, -(-end // 8)))
     for value, offset in zip(values, offsets, strict=True):
-        slot = b.gep(space, [ir.Constant(I32, offset)], source_etype=I8)
+        slot = b.gep(space, [offset], source_etype=I8)
         b.store(value, slot, align=4)
     call(b, "vprintf", I32, string, space)
 

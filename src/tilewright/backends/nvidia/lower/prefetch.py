@@ -23,19 +23,19 @@ def lower_prefetch(gen: KernelCodegen, op: gpu.PrefetchOp) -> None:
     an element, and lies in one page with it."""
     b, size = gen.builder, tile.element_bytes(cast(tile.PtrType, op.base.type).pointee)
     base = b.ptrtoint(gen.scalar(op.base), I64)
-    end = b.add(base, b.mul(gen.scalar(op.count), ir.Constant(I64, size)))
-    end = b.and_(b.add(end, ir.Constant(I64, _GRANULE - 1)), ir.Constant(I64, -_GRANULE))
-    at = b.and_(base, ir.Constant(I64, -_GRANULE))
+    end = b.add(base, b.mul(gen.scalar(op.count), size))
+    end = b.and_(b.add(end, _GRANULE - 1), -_GRANULE)
+    at = b.and_(base, -_GRANULE)
     part = -(-op.extent.value.data * size // (gen.blocks * _GRANULE)) + 1
-    whole = ir.Constant(I64, part * _GRANULE)
+    whole = part * _GRANULE
     warp: Value = gen.threads.uniform_warp()
     if gen.blocks > 1:
         rank = gen.threads.special("cluster.ctarank")
         at = b.add(at, b.mul(b.zext(rank, I64), whole))
-        warp = b.urem(warp, ir.Constant(I32, gen.warps // gen.blocks))
+        warp = b.urem(warp, gen.warps // gen.blocks)
     left = b.sub(end, at)
-    live = b.and_(gen.scalar(op.pred), b.icmp_signed(">", left, ir.Constant(I64, 0)))
-    live = b.and_(live, b.icmp_unsigned("==", warp, ir.Constant(I32, 0)))
+    live = b.and_(gen.scalar(op.pred), b.icmp_signed(">", left, 0))
+    live = b.and_(live, b.icmp_unsigned("==", warp, 0))
     live = b.and_(live, elected(gen))
     amount = b.trunc(b.select(b.icmp_signed("<", left, whole), left, whole), I32)
     with b.if_then(live):

@@ -57,22 +57,17 @@ def _word(gen: KernelCodegen, codes: list[Value]) -> Value:
     b, word = gen.builder, ir.Constant(I32, 0)
     for i, code in enumerate(codes):
         byte = b.zext(code, I32)
-        word = b.or_(word, b.shl(byte, ir.Constant(I32, 8 * i)))
+        word = b.or_(word, b.shl(byte, 8 * i))
     return word
 
 
 def _bit(gen: KernelCodegen, at: Value, number: int) -> Value:
-    return at.icmp_unsigned(
-        "!=", at.and_(gen.threads.lane, ir.Constant(I32, 1 << number)), ir.Constant(I32, 0)
-    )
+    return at.icmp_unsigned("!=", at.and_(gen.threads.lane, 1 << number), 0)
 
 
 def _from(gen: KernelCodegen, at: Value, number: int) -> Value:
     """Return the source lane of the first (0) or second (1) shuffle."""
     lane = gen.threads.lane
-    low, high = (
-        at.and_(lane, ir.Constant(I32, 1)),
-        at.and_(at.lshr(lane, ir.Constant(I32, 1)), ir.Constant(I32, 1)),
-    )
-    inside = at.or_(at.shl(low, ir.Constant(I32, 1)), at.xor(high, ir.Constant(I32, number)))
-    return at.or_(at.and_(lane, ir.Constant(I32, 28)), inside)
+    low, high = at.and_(lane, 1), at.and_(at.lshr(lane, 1), 1)
+    inside = at.or_(at.shl(low, 1), at.xor(high, number))
+    return at.or_(at.and_(lane, 28), inside)

@@ -175,15 +175,15 @@ def _vote(gen: KernelCodegen, value: Value, name: str, bits: tuple[int, ...]) ->
     votes = arg_reductions.ballot(gen, value)
     if len(bits) < _LANE_BITS:
         lanes = sum(1 << lane for lane in range(32) if not lane & ~sum(1 << bit for bit in bits))
-        first = b.and_(gen.threads.lane, ir.Constant(I32, ~sum(1 << bit for bit in bits) & 31))
-        members = b.shl(ir.Constant(I32, lanes), first)
+        first = b.and_(gen.threads.lane, ~sum(1 << bit for bit in bits) & 31)
+        members = b.shl(lanes, first)
         rest = b.not_(members)
         votes = b.or_(votes, rest) if name == "arith.andi" else b.and_(votes, members)
     if name == "arith.andi":
-        return b.icmp_unsigned("==", votes, ir.Constant(I32, -1))
+        return b.icmp_unsigned("==", votes, -1)
     if name == "arith.xori":
         return b.trunc(b.ctpop(votes), value.type)
-    return b.icmp_unsigned("!=", votes, ir.Constant(I32, 0))
+    return b.icmp_unsigned("!=", votes, 0)
 
 
 def _reduce_whole_warp(gen: KernelCodegen, value: Value, name: str) -> Value:
@@ -209,8 +209,7 @@ def _with_other_lane(
         group = gen.region(block, group + others)
         gen.math.fp_fusion = fused
     else:
-        masked = b.and_(gen.threads.lane, lane)
-        lower = b.icmp_unsigned("==", masked, ir.Constant(I32, 0))
+        lower = b.icmp_unsigned("==", b.and_(gen.threads.lane, lane), 0)
         pairs = list(zip(group, others, strict=True))
         group = [b.select(lower, mine, other) for mine, other in pairs]
         others = [b.select(lower, other, mine) for mine, other in pairs]
@@ -276,7 +275,7 @@ def _across_warps(
     tiles = allocate_scratch(gen, [(element, shape) for element in elements], everywhere)
     part = compact(gen, bits)
     if shared_out:
-        first = gen.builder.shl(gen.threads.group_of(layout), ir.Constant(I32, len(bits)))
+        first = gen.builder.shl(gen.threads.group_of(layout), len(bits))
         part = gen.builder.or_(part, first)
     places = [flat_place(gen, target, offset) for offset in offsets]
     for place, group in zip(places, groups, strict=True):
@@ -324,16 +323,14 @@ def _divided_over_lanes(
     each, mine = len(places) >> len(bits), list(places)
     for bit in reversed(bits):  # the upper half of what is left, or the lower one
         half = len(mine) // 2
-        is_upper = b.icmp_unsigned(
-            "!=", b.and_(lane, ir.Constant(I32, 1 << bit)), ir.Constant(I32, 0)
-        )
+        is_upper = b.icmp_unsigned("!=", b.and_(lane, 1 << bit), 0)
         mine = [b.select(is_upper, mine[half + i], mine[i]) for i in range(half)]
     groups = [combined(place) for place in mine]
-    first = b.and_(lane, ir.Constant(I32, 31 & ~sum(1 << bit for bit in bits)))
+    first = b.and_(lane, 31 & ~sum(1 << bit for bit in bits))
     found: list[Group] = []
     for number in range(len(places)):
         owner = sum(1 << bit for i, bit in enumerate(bits) if number // each >> i & 1)
-        source = b.or_(first, ir.Constant(I32, owner))
+        source = b.or_(first, owner)
         parts = zip(groups[number % each], elements, strict=True)
         found.append([shuffle(gen, value, element, "idx", source) for value, element in parts])
     return found
@@ -368,9 +365,9 @@ def _lanes_combine(
 ) -> Group:
     """The partial results of one element for all lanes: a lane loads one or several and combines them by shuffles."""
     b, step = gen.builder, min(parts, 32)
-    mine = b.and_(gen.threads.lane, ir.Constant(I32, step - 1))
+    mine = b.and_(gen.threads.lane, step - 1)
     several = [
-        [peek(gen, where, b.add(mine, ir.Constant(I32, first)), place) for where in tiles]
+        [peek(gen, where, b.add(mine, first), place) for where in tiles]
         for first in range(0, parts, step)
     ]
     return _combine_over_lanes(gen, block, _tree(gen, block, several), elements, step)
@@ -388,8 +385,8 @@ def compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
     b = gen.builder
     total: Value = ir.Constant(I32, 0)
     for i, bit in enumerate(bits):
-        one = b.and_(b.lshr(gen.threads.index, ir.Constant(I32, 5 + bit)), ir.Constant(I32, 1))
-        total = b.or_(total, b.shl(one, ir.Constant(I32, i)))
+        one = b.and_(b.lshr(gen.threads.index, 5 + bit), 1)
+        total = b.or_(total, b.shl(one, i))
     return total
 
 
@@ -400,14 +397,14 @@ def flat_place(gen: KernelCodegen, target: Layout, offset: Vector) -> Value:
     for d, extent in enumerate(target.shape):
         thread = gen.threads.coordinate(target, d)
         at = gen.threads.with_offset(b, target, thread, offset, d)
-        flat = b.add(b.mul(flat, ir.Constant(I32, extent)), at)
+        flat = b.add(b.mul(flat, extent), at)
     return flat
 
 
 def _slot(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
     b = gen.builder
-    flat = b.add(b.mul(row, ir.Constant(I32, where.pitch)), column)
-    byte = b.add(b.mul(flat, ir.Constant(I32, where.size)), ir.Constant(I32, where.start))
+    flat = b.add(b.mul(row, where.pitch), column)
+    byte = b.add(b.mul(flat, where.size), where.start)
     return b.gep(where.pointer, [byte], source_etype=ir.IntType(8))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
@@ -48,6 +47,6 @@ def counted(gen: KernelCodegen, op: Operation, parts: list[Value]) -> list[Value
     dim, size = tile.ints(given)
     steps = [offset[dim] % size for offset in gen.layout(op.results[0]).register_offsets]
     return [
-        gen.builder.add(part, ir.Constant(part.type, step)) if step else part
+        gen.builder.add(part, step) if step else part
         for part, step in zip(parts, steps, strict=True)
     ]

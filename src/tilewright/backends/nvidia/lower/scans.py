@@ -166,17 +166,17 @@ class _Scan:
             return _Run(line, line[-1])
         place, count = self._lane_place(), 1 << len(bits)
         if self.reverse:
-            place = b.sub(ir.Constant(I32, count - 1), place)
+            place = b.sub(count - 1, place)
         running = line[-1]
         step = 1
         while step < count:
             combined = self._combine(self._from_earlier(running, step), running)
-            use = b.icmp_unsigned(">=", place, ir.Constant(I32, step))
+            use = b.icmp_unsigned(">=", place, step)
             running = self._select(use, combined, running)
             step *= 2
         if len(line) == 1:
             return _Run([running], running)
-        valid = b.icmp_unsigned(">", place, ir.Constant(I32, 0))
+        valid = b.icmp_unsigned(">", place, 0)
         before = self._from_earlier(running, 1)
         if len(line) <= _FEW_ELEMENTS:
             return _Run([*self._prepend(line[:-1], before, valid), running], running)
@@ -185,8 +185,8 @@ class _Scan:
     def _lane_place(self) -> Value:
         """Position of the lane among those along the axis (their bits are consecutive)."""
         b, bits = self.gen.builder, self.lane_bits
-        shifted = b.lshr(self.gen.threads.lane, ir.Constant(I32, bits[0]))
-        return b.and_(shifted, ir.Constant(I32, (1 << len(bits)) - 1))
+        shifted = b.lshr(self.gen.threads.lane, bits[0])
+        return b.and_(shifted, (1 << len(bits)) - 1)
 
     def _from_earlier(self, group: Group, step: int) -> Group:
         """The values of the lane `step` positions earlier along the axis (its own or another's if there is none)."""
@@ -216,9 +216,9 @@ class _Scan:
             carry = found[-1]
             if self.lane_bits and len(runs) > 1:
                 mask = sum(1 << bit for bit in self.lane_bits)
-                lane = b.and_(self.gen.threads.lane, ir.Constant(I32, 31 & ~mask))
+                lane = b.and_(self.gen.threads.lane, 31 & ~mask)
                 if not self.reverse:
-                    lane = b.or_(lane, ir.Constant(I32, mask))
+                    lane = b.or_(lane, mask)
                 carry = self._of_lane(carry, lane)
         return result
 
@@ -234,12 +234,12 @@ class _Scan:
         tiles = allocate_scratch(gen, [(element, shape) for element in self.elements])
         part = compact(gen, self.warp_bits)
         if self.reverse:
-            part = b.sub(ir.Constant(I32, parts - 1), part)
+            part = b.sub(parts - 1, part)
         places = [flat_place(gen, target, offset) for offset in self.rows]
         last = self._is_last_lane()
         for place, runs in zip(places, rows, strict=True):
             for s, run in enumerate(runs):
-                at = b.add(part, ir.Constant(I32, s * parts))
+                at = b.add(part, s * parts)
                 self._write_totals(tiles, place, at, run.total, last)
         gen.barrier()
         return [
@@ -256,7 +256,7 @@ class _Scan:
         result: list[Line] = []
         for s, run in enumerate(runs):
             prefix, is_last = running, s == len(runs) - 1
-            valid = None if running else b.icmp_unsigned(">", part, ir.Constant(I32, 0))
+            valid = None if running else b.icmp_unsigned(">", part, 0)
             for p in range(parts - is_last):
                 at = ir.Constant(I32, s * parts + p)
                 total = [peek(gen, where, place, at) for where in tiles]
@@ -264,7 +264,7 @@ class _Scan:
                 if prefix is None:
                     prefix = running
                 elif p < parts - 1:
-                    use = b.icmp_unsigned(">", part, ir.Constant(I32, p))
+                    use = b.icmp_unsigned(">", part, p)
                     prefix = self._select(use, running, prefix)
             result.append(self._after(run, prefix, valid))
         return result
@@ -285,7 +285,7 @@ class _Scan:
         if not self.lane_bits:
             return None
         last = 0 if self.reverse else (1 << len(self.lane_bits)) - 1
-        return self.gen.builder.icmp_unsigned("==", self._lane_place(), ir.Constant(I32, last))
+        return self.gen.builder.icmp_unsigned("==", self._lane_place(), last)
 
 
 __all__ = ["lower_scan"]

@@ -101,7 +101,7 @@ class SharedAccess:
                 coordinates = [self.gen.threads.coordinate(layout, d) for d in range(layout.rank)]
                 self._base = self._pointer(coordinates)
             constant = where.flat(offset) * where.size
-            return b.gep(self._base, [ir.Constant(I32, constant)], source_etype=I8)
+            return b.gep(self._base, [constant], source_etype=I8)
         coordinates = [
             self.gen.threads.with_offset(
                 b, layout, self.gen.threads.coordinate(layout, d), offset, d
@@ -145,11 +145,11 @@ def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Val
     b = gen.builder
     row: Value = ir.Constant(I32, 0)
     for value, extent in zip(coordinates[:-1], where.shape[:-1], strict=True):
-        row = b.add(b.mul(row, ir.Constant(I32, extent)), value)
-    flat = b.add(b.mul(row, ir.Constant(I32, where.pitch)), coordinates[-1])
-    byte = b.mul(flat, ir.Constant(I32, where.size))
+        row = b.add(b.mul(row, extent), value)
+    flat = b.add(b.mul(row, where.pitch), coordinates[-1])
+    byte = b.mul(flat, where.size)
     if where.start:
-        byte = b.add(byte, ir.Constant(I32, where.start))
+        byte = b.add(byte, where.start)
     return b.gep(where.pointer, [byte], source_etype=I8)
 
 
@@ -205,14 +205,14 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
     layout = gen.layout(op.result)
     first, second = store_to_shared(gen, op.lhs, op.rhs)
     gen.barrier()
-    border = ir.Constant(I32, first.shape[axis])
+    border = first.shape[axis]
     parts = []
     for r in range(layout.registers_per_thread):
         at = _coordinates(gen, layout, r)
         early = b.icmp_unsigned("<", at[axis], border)
         low, high = list(at), list(at)
-        low[axis] = b.select(early, at[axis], ir.Constant(I32, 0))
-        high[axis] = b.select(early, ir.Constant(I32, 0), b.sub(at[axis], border))
+        low[axis] = b.select(early, at[axis], 0)
+        high[axis] = b.select(early, 0, b.sub(at[axis], border))
         parts.append(b.select(early, _read_at(gen, first, low), _read_at(gen, second, high)))
     gen.bind(op.result, parts)
 
@@ -232,8 +232,7 @@ def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
 def _index(gen: KernelCodegen, value: Value, extent: int) -> Value:
     """Convert an index to i32 and clamp it to the tile (elements at out-of-range indices are unspecified)."""
     b, value = gen.builder, _as_i32(gen, value)
-    last = ir.Constant(I32, extent - 1)
-    return b.select(b.icmp_unsigned("<", value, last), value, last)
+    return b.select(b.icmp_unsigned("<", value, extent - 1), value, extent - 1)
 
 
 def _as_i32(gen: KernelCodegen, value: Value) -> Value:
@@ -257,9 +256,9 @@ def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
     masks = gen.parts(op.mask) if op.mask is not None else None
     for r in sorted(set(source.register_of.values())):
         wide = _as_i32(gen, gen.parts(op.source)[r])
-        live = b.icmp_unsigned("<", wide, ir.Constant(I32, bins))
+        live = b.icmp_unsigned("<", wide, bins)
         live = both(b, both(b, live, mine), masks[r] if masks is not None else None)
-        amount = b.select(live, ir.Constant(I32, 1), zero)
+        amount = b.select(live, 1, zero)
         slot = element_pointer(gen, where, [b.select(live, wide, zero)])
         b.atomic_rmw("add", slot, amount, "monotonic")
     gen.barrier()

@@ -31,7 +31,7 @@ def lower_arange(gen: KernelCodegen, op: tile.ArangeOp) -> None:
     for register in range(layout.registers_per_thread):
         value = gen.threads.element(b, layout, register, 0)
         value = _as_type(gen, value, kind)
-        parts.append(b.add(value, ir.Constant(kind, start)) if start else value)
+        parts.append(b.add(value, start) if start else value)
     gen.bind(op.result, parts)
 
 

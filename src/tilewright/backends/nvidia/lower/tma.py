@@ -47,7 +47,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
         if op is others[0]:
             prefetch_tensor_maps(gen)
         for stage in range(kind.stages.data):
-            address = b.add(base, ir.Constant(I32, BARRIER * stage))
+            address = b.add(base, BARRIER * stage)
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
             gen.emit_convergent_asm(text, [address])
         gen.emit_convergent_asm("fence.mbarrier_init.release.cluster;")
@@ -61,7 +61,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
 
 def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
     b = gen.builder
-    offset = b.mul(gen.scalar(slot), ir.Constant(I32, BARRIER))
+    offset = b.mul(gen.scalar(slot), BARRIER)
     return b.add(gen.buffer_address(barriers), offset)
 
 
@@ -71,7 +71,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
     if gen.role == "producer":
         gen.bind(op.result, [lane])
         return
-    first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
+    first = b.icmp_unsigned("==", gen.threads.uniform_warp(), 0)
     gen.bind(op.result, [b.and_(first, lane)])
 
 
@@ -79,7 +79,7 @@ def elected(gen: KernelCodegen) -> Value:
     """i1: this is the one lane of the warp that `elect.sync` has chosen; the assembler knows that it is one."""
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
     lane = gen.emit_convergent_asm(text, (), I32, memory=False)
-    return gen.builder.icmp_unsigned("!=", lane, ir.Constant(I32, 0))
+    return gen.builder.icmp_unsigned("!=", lane, 0)
 
 
 def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
@@ -91,13 +91,13 @@ def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
     b = gen.builder
     warp = gen.threads.uniform_warp()
     copies, rest = (gen.function.append_basic_block(n) for n in ("copies", "rest"))
-    b.cbranch(b.icmp_unsigned(">=", warp, ir.Constant(I32, gen.warps)), copies, rest)
+    b.cbranch(b.icmp_unsigned(">=", warp, gen.warps), copies, rest)
     b.position_at_end(copies)
     gen.role = "producer"
     if op.producer_registers is not None:
         _set_registers(gen, "dec", op.producer_registers.value.data)
         issues, idle = (gen.function.append_basic_block(n) for n in ("issues", "idle"))
-        b.cbranch(b.icmp_unsigned("==", warp, ir.Constant(I32, gen.warps)), issues, idle)
+        b.cbranch(b.icmp_unsigned("==", warp, gen.warps), issues, idle)
         b.position_at_end(idle)
         b.ret_void()
         b.position_at_end(issues)
@@ -137,7 +137,7 @@ def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     if gen.shares:
         _arrive_everywhere(gen, op)
         return
-    first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
+    first = b.icmp_unsigned("==", gen.threads.lane, 0)
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
     address = _barrier(gen, op.barriers, op.stage)
     gen.emit_convergent_asm(text, [address, b.and_(first, gen.scalar(op.pred))])
@@ -153,12 +153,12 @@ def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     """A lane for each block of the cluster, which all fill this block's stage. (Nothing has to be released to
     them: what was read is over, and arrivals released to a cluster made products a third slower.)"""
     b = gen.builder
-    some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.cluster))
+    some = b.icmp_unsigned("<", gen.threads.lane, gen.cluster)
     text = (
         "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
         "@$2 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
     )
-    to = b.and_(gen.threads.lane, ir.Constant(I32, gen.cluster - 1))
+    to = b.and_(gen.threads.lane, gen.cluster - 1)
     operands = [_barrier(gen, op.barriers, op.stage), to, b.and_(some, gen.scalar(op.pred))]
     gen.emit_convergent_asm(text, operands)
 
@@ -189,19 +189,19 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
         mine = gen.threads.special("cluster.ctarank")
         if halves(op) == "panels":
             panels //= 2
-            start = b.add(start, b.mul(mine, ir.Constant(I32, panels * shared.panel_bytes)))
-            x = b.add(x, b.mul(mine, ir.Constant(I32, panels * shared.width)))
+            start = b.add(start, b.mul(mine, panels * shared.panel_bytes))
+            x = b.add(x, b.mul(mine, panels * shared.width))
         else:
             lines = shared.strided_extent // 2
-            start = b.add(start, b.mul(mine, ir.Constant(I32, lines * shared.row_stride_bytes)))
-            others[0] = b.add(others[0], b.mul(mine, ir.Constant(I32, lines)))
+            start = b.add(start, b.mul(mine, lines * shared.row_stride_bytes))
+            others[0] = b.add(others[0], b.mul(mine, lines))
     text = (
         f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{everywhere} "
         f"[$0], [{at}], [${rank + 2}]{to};"
     )
     for panel in range(panels):
-        target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
-        column = b.add(x, ir.Constant(I32, panel * shared.width))
+        target = b.add(start, panel * shared.panel_bytes)
+        column = b.add(x, panel * shared.width)
         operands = [target, tensor_map, column, *others, barrier]
         gen.emit_convergent_asm(text, operands)
 
@@ -227,14 +227,13 @@ def _coordinates(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> list
         if not isinstance(corner[d], ir.Constant):
             outside.append(b.icmp_signed("!=", b.sext(narrow[d], I64), corner[d]))
         if constant_int(extent) is None:
-            outside.append(b.icmp_signed("<=", gen.scalar(extent), ir.Constant(I64, 0)))
+            outside.append(b.icmp_signed("<=", gen.scalar(extent), 0))
     for d, pitch in enumerate(op.global_strides[1:], 2):
         if constant_int(pitch) is None:
-            flat = b.icmp_signed("==", gen.scalar(pitch), ir.Constant(I64, 0))
-            narrow[d] = b.select(flat, ir.Constant(I32, 0), narrow[d])
+            flat = b.icmp_signed("==", gen.scalar(pitch), 0)
+            narrow[d] = b.select(flat, 0, narrow[d])
     if outside:
-        nowhere = ir.Constant(I32, -(1 << 30))
-        narrow[1] = b.select(functools.reduce(b.or_, outside), nowhere, narrow[1])
+        narrow[1] = b.select(functools.reduce(b.or_, outside), -(1 << 30), narrow[1])  # nowhere
     return narrow
 
 
@@ -249,7 +248,7 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value
     corner, address = [gen.scalar(v) for v in op.coords], map_address(gen, op)
     facts = Facts(access_arithmetic(op))
     wrong = [
-        b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))
+        b.icmp_unsigned(">=", corner[d], gpu.REACH)
         for d in tile.ints(op.range_checked)
         if not _reached(op.coords[d], facts)
     ]
@@ -261,7 +260,7 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value
         if constant_int(extent) != gpu.UNBOUNDED
     ]
     stop = functools.reduce(b.and_, [functools.reduce(b.or_, wrong), *some])
-    return b.select(stop, ir.Constant(I64, 0), address)
+    return b.select(stop, 0, address)
 
 
 def _reached(place: SSAValue, facts: Facts) -> bool:
@@ -327,8 +326,8 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
     for panel in range(shared.panels):
-        source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
-        column = b.add(x, ir.Constant(I32, panel * shared.width))
+        source = b.add(start, panel * shared.panel_bytes)
+        column = b.add(x, panel * shared.width)
         operands = [tensor_map, column, *others, source]
         gen.emit_convergent_asm(text, operands)
     gen.emit_convergent_asm("cp.async.bulk.commit_group;")

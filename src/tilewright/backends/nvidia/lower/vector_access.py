@@ -168,7 +168,7 @@ def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
         return b.inttoptr(bits, kind)
     if isinstance(kind, ir.IntType):
         if kind.width == 1:
-            return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+            return b.icmp_unsigned("!=", bits, 0)
         return bits
     return b.bitcast(bits, kind)
 

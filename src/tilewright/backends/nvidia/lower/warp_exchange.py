@@ -82,8 +82,8 @@ class WarpExchanges:
 
     def _own(self, b: Value, start: int, size: int) -> Value:
         """The memory of the thread's warp."""
-        warp = b.lshr(self._gen.threads.index, ir.Constant(I32, _LANE_BITS))
-        place = b.add(b.mul(warp, ir.Constant(I32, size)), ir.Constant(I32, start))
+        warp = b.lshr(self._gen.threads.index, _LANE_BITS)
+        place = b.add(b.mul(warp, size), start)
         return b.gep(self._gen.space(), [place], source_etype=I8)
 
     def _synchronize(self) -> None:

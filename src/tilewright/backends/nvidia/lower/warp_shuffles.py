@@ -93,7 +93,7 @@ def convert_by_shuffles(
     made: dict[Place, Value] = {}
     for register, start in places:
         if (register, start) not in made:
-            at = b.xor(lane, ir.Constant(I32, start)) if start else lane
+            at = b.xor(lane, start) if start else lane
             made[register, start] = shuffle(gen, parts[register], element, "idx", at)
     return [made[place] for place in places]
 
@@ -104,9 +104,9 @@ def _lane(gen: KernelCodegen, bits: Sequence[int]) -> Value:
     def make(b: Value) -> Value:
         total: Value = ir.Constant(I32, 0)
         for bit, image in enumerate(bits):
-            mine = b.and_(b.lshr(gen.threads.index, ir.Constant(I32, bit)), ir.Constant(I32, 1))
+            mine = b.and_(b.lshr(gen.threads.index, bit), 1)
             if image:
-                total = b.xor(total, b.mul(mine, ir.Constant(I32, image)))
+                total = b.xor(total, b.mul(mine, image))
         return total
 
     return gen.threads.at_start(("shuffled lane", tuple(bits)), make)

@@ -237,7 +237,7 @@ class _WgmmaEmitter:
         layout, k_dim = (self.b, 0) if operand or self.a is None else (self.a, 1)
         offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k)
         first = self.first[operand]
-        return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
+        return self.gen.builder.add(first, offset >> 4) if offset else first
 
     def _block_registers(self, row: int, column: int) -> list[int]:
         """Registers of one instruction's accumulator, in its order (PTX ISA, fragment D)."""
@@ -288,17 +288,17 @@ class _WgmmaEmitter:
             dim = 1 if self.partition.swap_ab else 1 - k_dim
             for index, extent in _group_place(gen, self.partition.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
-                start = b.add(start, b.mul(index, ir.Constant(I32, step)))
+                start = b.add(start, b.mul(index, step))
             opaque = self._has_opaque_descriptors()
             if gen.cluster * gen.blocks > 1 or not opaque:
-                start = b.and_(start, ir.Constant(I32, 0x3FFFF))
-            field = b.zext(b.lshr(start, ir.Constant(I32, 4)), I64)
+                start = b.and_(start, 0x3FFFF)
+            field = b.zext(b.lshr(start, 4), I64)
             bits = descriptor_bits(layout, k_dim)
             signed = bits - (1 << 64) if bits >> 63 else bits
             if opaque:
                 result.append(_opaque_sum(gen, field, signed))
             else:
-                result.append(b.or_(field, ir.Constant(I64, signed)))
+                result.append(b.or_(field, signed))
         return result
 
     def _has_opaque_descriptors(self) -> bool:
@@ -337,10 +337,10 @@ def _group_place(gen: KernelCodegen, accumulators: Layout, dim: int) -> list[tup
     found = []
     for bit, extent in enumerate(bits):
         if extent:
-            one = b.and_(b.lshr(group, ir.Constant(I32, bit)), ir.Constant(I32, 1))
+            one = b.and_(b.lshr(group, bit), 1)
             found.append((one, extent))
     if step := accumulators.group_step(dim):
-        found.append((b.lshr(group, ir.Constant(I32, len(bits))), step))
+        found.append((b.lshr(group, len(bits)), step))
     return found
 
 
