@@ -23,6 +23,10 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.types import (
+    I8,
+    I32,
+    I64,
+    POINTER,
     Value,
     as_vector,
     call,
@@ -36,9 +40,6 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.base import functions_of
 from tilewright.targets import TargetInfo
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
-
 
 class KernelCodegen(Codegen):
     """Code generation state of one kernel: the builder, emitted values and the entry's arguments."""
@@ -49,7 +50,7 @@ class KernelCodegen(Codegen):
         """Limits of bounds checks, by size of the range and size of the access in bytes."""
         asserts: Any = function.attributes["cpu.asserts"]
         self.assert_count = len(asserts.data)
-        kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
+        kind = ir.FunctionType(I32, [POINTER, I64, I64, POINTER])
         self.function = KernelFunction(module, kind, function.sym_name.data)
         self.function.attributes.add("nounwind")
         # else LLVM spills 64-byte registers to slots that straddle cache lines
@@ -67,7 +68,7 @@ class KernelCodegen(Codegen):
         block = self.source.body.block
         self.set(block.args[0], self.first)
         self.set(block.args[1], self.last)
-        self.scratch = self.builder.load(self.thread, name="scratch", typ=PTR)
+        self.scratch = self.builder.load(self.thread, name="scratch", typ=POINTER)
         for op in block.ops:
             self.op(op)
 

@@ -13,11 +13,10 @@ from llvmlite import binding, ir
 from xdsl.ir import Operation
 
 from tilewright.backends.cpu.target import machine
+from tilewright.backends.llvm.types import I32
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import location_of
 from tilewright.targets import TargetInfo
-
-I32 = ir.IntType(32)
 
 
 class InstructionPlaces:

@@ -11,9 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value
-
-I64 = ir.IntType(64)
+from tilewright.backends.llvm.types import I64, Builder, Value
 
 
 def conditional(

@@ -26,6 +26,12 @@ from xdsl.ir import Attribute
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
     Builder,
     Value,
     call,
@@ -34,9 +40,6 @@ from tilewright.backends.llvm.types import (
     llvm_type,
     scalar_kind,
 )
-
-F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 
 
 @dataclass(frozen=True)

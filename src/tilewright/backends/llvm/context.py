@@ -8,10 +8,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value, call, mangled
+from tilewright.backends.llvm.types import I32, Builder, Value, call, mangled
 from tilewright.targets import TargetInfo
-
-_I32 = ir.IntType(32)
 
 
 @dataclass
@@ -86,7 +84,7 @@ class SharingBuilder(ir.IRBuilder):
         if inbounds or name or source_etype is None or len(indices) != 1:
             return super().gep(ptr, indices, inbounds, name, source_etype)
         (index,) = indices
-        index = ir.Constant(_I32, index) if isinstance(index, int) else index
+        index = ir.Constant(I32, index) if isinstance(index, int) else index
         return self.shared(_element_pointer, (ptr, index, source_etype))
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import Builder, Value, constant_lanes, like
+from tilewright.backends.llvm.types import F32, F64, Builder, Value, constant_lanes, like
 
-_F32, _F64 = ir.FloatType(), ir.DoubleType()
 _LEAST_LANES = 4
 
 
@@ -34,7 +33,7 @@ def divide(
             return None
     elif isinstance(divisor, ir.Constant):  # becomes a multiplication
         return None
-    wide = like(kind, _F64 if width >= 32 else _F32)
+    wide = like(kind, F64 if width >= 32 else F32)
     to_float, to_int = (b.sitofp, b.fptosi) if signed else (b.uitofp, b.fptoui)
     quotient = to_int(b.fdiv(to_float(dividend, wide), to_float(divisor, wide)), kind)
     found = b.sub(dividend, b.mul(quotient, divisor)) if remainder else quotient

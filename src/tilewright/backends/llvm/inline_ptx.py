@@ -7,9 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.llvm.types import VOID, Builder, Value
 
-VOID = ir.VoidType()
 _LETTERS: dict[ir.Type, str] = {
     ir.IntType(1): "b", ir.IntType(16): "h", ir.IntType(32): "r", ir.IntType(64): "l",
     ir.FloatType(): "f", ir.DoubleType(): "d",

@@ -31,11 +31,13 @@ from tilewright.errors import PassError
 Builder: TypeAlias = Any
 Value: TypeAlias = Any
 
-POINTER = ir.PointerType()
+#: machine types of scalars
+I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+VOID, POINTER = ir.VoidType(), ir.PointerType()
 _PLAIN: dict[type[Attribute], ir.Type] = {
-    PtrType: POINTER, IndexType: ir.IntType(64), Float16Type: ir.HalfType(),
-    BFloat16Type: ir.IntType(16), Float32Type: ir.FloatType(), Float64Type: ir.DoubleType(),
-    Float8E4M3FNType: ir.IntType(8), Float8E5M2Type: ir.IntType(8),
+    PtrType: POINTER, IndexType: I64, Float16Type: F16, BFloat16Type: I16, Float32Type: F32,
+    Float64Type: F64, Float8E4M3FNType: I8, Float8E5M2Type: I8,
 }  # fmt: skip
 
 
@@ -57,9 +59,7 @@ def llvm_type(kind: Attribute) -> ir.Type:
 def storage_type(kind: Attribute) -> ir.Type:
     """The type of one element in memory."""
     register = llvm_type(kind)
-    if isinstance(register, ir.IntType) and register.width == 1:
-        return ir.IntType(8)
-    return register
+    return I8 if register == I1 else register
 
 
 def scalar_kind(kind: Attribute) -> Attribute:
@@ -101,7 +101,7 @@ def call(b: Builder, name: str, result: ir.Type, *values: Value) -> Value:
 
 def constant_bytes(module: ir.Module, name: str, data: bytes) -> Any:
     """A constant array of bytes of a module, called `name` where that is free."""
-    kind = ir.ArrayType(ir.IntType(8), len(data))
+    kind = ir.ArrayType(I8, len(data))
     value: Any = ir.GlobalVariable(module, kind, module.get_unique_name(name))
     value.linkage, value.global_constant = "internal", True
     value.initializer = ir.Constant(kind, bytearray(data))
@@ -166,8 +166,8 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
     if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
         return constant(kind, value.constant)
     poison = undefined(kind)
-    first = b.insert_element(poison, value, ir.Constant(ir.IntType(32), 0))
-    return b.shuffle_vector(first, poison, constant(ir.VectorType(ir.IntType(32), lanes), 0))
+    first = b.insert_element(poison, value, ir.Constant(I32, 0))
+    return b.shuffle_vector(first, poison, constant(ir.VectorType(I32, lanes), 0))
 
 
 def as_vector(b: Builder, values: Sequence[Value]) -> Value:
@@ -176,7 +176,7 @@ def as_vector(b: Builder, values: Sequence[Value]) -> Value:
         return values[0]
     vector: Value = undefined(ir.VectorType(values[0].type, len(values)))
     for i, value in enumerate(values):
-        vector = b.insert_element(vector, value, ir.Constant(ir.IntType(32), i))
+        vector = b.insert_element(vector, value, ir.Constant(I32, i))
     return vector
 
 
@@ -186,7 +186,7 @@ def elements(b: Builder, value: Value) -> Iterator[Value]:
         yield value
         return
     for i in range(value.type.count):
-        yield b.extract_element(value, ir.Constant(ir.IntType(32), i))
+        yield b.extract_element(value, ir.Constant(I32, i))
 
 
 def load_elements(
@@ -200,7 +200,7 @@ def load_elements(
 def shuffle(b: Builder, x: Value, y: Value | None, lanes: Iterable[int]) -> Value:
     """Lanes of the concatenation of two vectors, or of one."""
     picks = list(lanes)
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
+    mask = ir.Constant(ir.VectorType(I32, len(picks)), picks)
     return b.shuffle_vector(x, undefined(x.type) if y is None else y, mask)
 
 
@@ -244,20 +244,14 @@ def any_lane(b: Builder, condition: Value) -> Value:
 
 def masked_load(b: Builder, pointer: Value, align: int, mask: Value, other: Value) -> Value:
     """The lanes of a vector in memory where `mask` is true, else those of `other`."""
-    name, alignment = (
-        f"llvm.masked.load.{mangled(other.type)}.p0",
-        ir.Constant(ir.IntType(32), align),
-    )
-    return call(b, name, other.type, pointer, alignment, mask, other)
+    name = f"llvm.masked.load.{mangled(other.type)}.p0"
+    return call(b, name, other.type, pointer, ir.Constant(I32, align), mask, other)
 
 
 def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Value) -> None:
     """Write the lanes of a vector where `mask` is true."""
-    name, alignment = (
-        f"llvm.masked.store.{mangled(value.type)}.p0",
-        ir.Constant(ir.IntType(32), align),
-    )
-    call(b, name, ir.VoidType(), value, pointer, alignment, mask)
+    name = f"llvm.masked.store.{mangled(value.type)}.p0"
+    call(b, name, VOID, value, pointer, ir.Constant(I32, align), mask)
 
 
 def mangled(kind: ir.Type) -> str:

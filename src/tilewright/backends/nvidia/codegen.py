@@ -20,8 +20,8 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.codegen import Codegen
 from tilewright.backends.llvm.context import SharingBuilder
 from tilewright.backends.llvm.function import KernelFunction
-from tilewright.backends.llvm.inline_ptx import VOID, inline_ptx
-from tilewright.backends.llvm.types import Builder, Value, call, llvm_type
+from tilewright.backends.llvm.inline_ptx import inline_ptx
+from tilewright.backends.llvm.types import I8, I32, POINTER, VOID, Builder, Value, call, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
@@ -75,8 +75,7 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.passes.gpu.unroll import UNROLL
 from tilewright.targets import TargetInfo
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR, SHARED = ir.PointerType(None, 0), cluster.SHARED
+SHARED = cluster.SHARED
 TRIPLE = "nvptx64-nvidia-cuda"
 SMALL_EXCHANGE = 4096
 """Bytes of a double-buffered exchange."""
@@ -148,9 +147,9 @@ class KernelCodegen(Codegen):
         args = self.source.body.block.args
         kinds = [llvm_type(a.type) for a in args]
         kinds = [I8 if isinstance(k, ir.IntType) and k.width == 1 else k for k in kinds]
-        kinds += [PTR] * len(self.maps.recipes)
+        kinds += [POINTER] * len(self.maps.recipes)
         if self.records_asserts:
-            kinds.append(PTR)
+            kinds.append(POINTER)
         kind = ir.FunctionType(ir.VoidType(), kinds)
         function = KernelFunction(self.module, kind, self.source.sym_name.data)
         function.calling_convention = "ptx_kernel"

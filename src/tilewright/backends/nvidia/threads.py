@@ -8,12 +8,10 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import SharingBuilder
-from tilewright.backends.llvm.types import Builder, Value, call
+from tilewright.backends.llvm.types import I32, Builder, Value, call
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import LANE_BITS
 from tilewright.layouts.layout import Vector
-
-I32 = ir.IntType(32)
 
 
 def shuffle_word(b: Builder, word: Value, mode: str, lane: Value) -> Value:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.backends.cpu.lower.output import record_fault
-from tilewright.backends.llvm.types import Value, any_lane, constant, splat, steps
+from tilewright.backends.llvm.types import I32, I64, Value, any_lane, constant, splat, steps
 from tilewright.dialects import cpu
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
-
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:

@@ -16,8 +16,8 @@ import zlib
 from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_amx import emit_amx_body
-from tilewright.backends.cpu.lower.dot_loops import I64, POINTER, VOID
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
+from tilewright.backends.llvm.types import I64, POINTER, VOID
 from tilewright.passes.cpu.dot_plan import DotPlan
 from tilewright.targets import TargetInfo
 

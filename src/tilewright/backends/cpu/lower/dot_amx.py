@@ -25,7 +25,6 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_loops import (
     BYTE,
-    VOID,
     Builder,
     Fetcher,
     Value,
@@ -38,11 +37,10 @@ from tilewright.backends.cpu.lower.dot_loops import (
 )
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import call, constant_bytes
+from tilewright.backends.llvm.types import I16, VOID, call, constant_bytes
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan, MicroTile
 from tilewright.targets import TargetInfo
 
-_I16 = ir.IntType(16)
 _INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "tdpbssd"}
 
 
@@ -165,7 +163,7 @@ class _AmxKernel:
                 b.store(part, at(b, base, offset), align=2)
             return [_larger(b, state[0], value)]
 
-        zero = ir.Constant(ir.VectorType(_I16, lanes), None)
+        zero = ir.Constant(ir.VectorType(I16, lanes), None)
         seen_a = counted_loop(b, 0, count, lanes, chunk, [zero])[0]
         row = tile.columns * 2
         rows_kind = ir.VectorType(ir.HalfType(), tile.lanes)
@@ -178,7 +176,7 @@ class _AmxKernel:
                 b.store(zip_vectors(b, [first, second]), at(b, out, shift), align=4 * tile.lanes)
             return [_larger(b, _larger(b, state[0], x), y)]
 
-        zero = ir.Constant(ir.VectorType(_I16, tile.lanes), None)
+        zero = ir.Constant(ir.VectorType(I16, tile.lanes), None)
 
         def panel(j: Value, state: list[Value]) -> list[Value]:
             out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
@@ -186,7 +184,7 @@ class _AmxKernel:
 
         seen_b = counted_loop(b, 0, self.panels, 1, panel, [zero])[0]
         self.sources = _Sources([high, low], [self.copy, at(b, self.copy, low_copy)])
-        infinity = ir.Constant(_I16, 0x7C00)
+        infinity = ir.Constant(I16, 0x7C00)
         return b.or_(
             b.icmp_unsigned(">=", _largest(b, seen_a), infinity),
             b.icmp_unsigned(">=", _largest(b, seen_b), infinity),
@@ -273,7 +271,7 @@ def _split(b: Builder, halves: Value) -> tuple[Value, Value]:
     """Split an fp16 vector into two bf16 vectors (as i16) whose sum is exact."""
     lanes = halves.type.count
     whole = ir.VectorType(ir.IntType(32), lanes)
-    floats, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(_I16, lanes)
+    floats, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(I16, lanes)
     sixteen = ir.Constant(whole, [16] * lanes)
     value = b.fpext(halves, floats)
     bits = b.bitcast(value, whole)
@@ -290,7 +288,7 @@ def _larger(b: Builder, seen: Value, halves: Value) -> Value:
 
 
 def _largest(b: Builder, seen: Value) -> Value:
-    return call(b, f"llvm.vector.reduce.umax.v{seen.type.count}i16", _I16, seen)
+    return call(b, f"llvm.vector.reduce.umax.v{seen.type.count}i16", I16, seen)
 
 
 #: tile registers: up to 2 × 2 accumulators, two of the left and two of the right operand

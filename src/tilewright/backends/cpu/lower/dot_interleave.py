@@ -12,9 +12,6 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_loops import (
-    I32,
-    I64,
-    POINTER,
     Builder,
     Value,
     at,
@@ -24,6 +21,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     zip_vectors,
 )
 from tilewright.backends.llvm.blocks import counted_loop
+from tilewright.backends.llvm.types import I32, I64, POINTER
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
 
 

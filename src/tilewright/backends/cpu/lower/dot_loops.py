@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import Builder, Value, call, shuffle
+from tilewright.backends.llvm.types import I32, I64, POINTER, VOID, Builder, Value, call, shuffle
 
 BYTE = ir.IntType(8)
-I32 = ir.IntType(32)
-I64 = ir.IntType(64)
-POINTER = ir.PointerType()
-VOID = ir.VoidType()
 
 
 class BFloatType(ir.Type):

@@ -13,6 +13,11 @@ from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
     Value,
     call,
     constant,
@@ -31,8 +36,6 @@ from tilewright.passes.cpu.dot_plan import DotPlan
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
 
-I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
-PTR = ir.PointerType()
 _LINE = 64
 
 
@@ -283,7 +286,7 @@ def lower_dot_call(gen: KernelCodegen, op: cpu.CallMicrokernelOp) -> None:
     """Call the micro-kernel of the dot's plan, emitting it at its first use."""
     fn = emit_dot(gen.module, DotPlan.parse(op.plan.data), gen.target)
     pointers = [gen.scalar(v) for v in (op.lhs, op.rhs, op.acc)]
-    null, zero = ir.Constant(PTR, None), ir.Constant(I64, 0)
+    null, zero = ir.Constant(POINTER, None), ir.Constant(I64, 0)
     ahead = [
         null if op.next_lhs is None else gen.scalar(op.next_lhs),
         zero if op.next_lhs_stride is None else gen.scalar(op.next_lhs_stride),

@@ -9,14 +9,12 @@ from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.types import Value, constant_bytes
+from tilewright.backends.llvm.types import I32, I64, POINTER, Value, constant_bytes
 from tilewright.dialects import cpu, tile
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
 FREE, TAKEN, BUSY = 0, 1, 2
 
 
@@ -28,7 +26,7 @@ def lower_fault_if(gen: KernelCodegen, op: cpu.FaultIfOp) -> None:
     b.cbranch(gen.scalar(op.condition), fault, after)
     b.position_at_end(fault)
     slot = b.gep(gen.thread, [ir.Constant(I64, 2)], source_etype=I64)
-    record = b.load(slot, typ=PTR)
+    record = b.load(slot, typ=POINTER)
     site = ir.Constant(I64, op.site.value.data)
     b.call(record_fault(gen.module), [record, gen.scalar(op.program), site])
     b.branch(after)
@@ -40,7 +38,7 @@ def record_fault(module: ir.Module) -> ir.Function:
     name = "tilewright.record_fault"
     if name in module.globals:
         return module.globals[name]
-    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, I64]), name)
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, I64, I64]), name)
     fn.linkage = "internal"
     fn.attributes.add("cold")
     record, program, site = fn.args
@@ -82,7 +80,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     b, module = gen.builder, gen.module
     printf = module.globals.get("printf")
     if printf is None:
-        printf = ir.Function(module, ir.FunctionType(I32, [PTR], var_arg=True), "printf")
+        printf = ir.Function(module, ir.FunctionType(I32, [POINTER], var_arg=True), "printf")
     count = _count(op) if "coordinates" in op.attributes else 0
     operands = list(op.operands)
     program, index, values = operands[:3], operands[3 : 3 + count], operands[3 + count :]

@@ -15,6 +15,9 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.llvm.types import (
+    I1,
+    I32,
+    I64,
     Value,
     clamped,
     concatenated,
@@ -30,7 +33,6 @@ from tilewright.passes.analysis.emit import constant_int
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
 
-_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 4
 
 
@@ -75,9 +77,7 @@ class _Run:
             self.lanes[vector][place - self.starts[vector]] = lane
         lowest = 0 if stride > 0 else (lanes - 1) * stride
         self.pointers = [
-            self.builder.gep(
-                pointer, [ir.Constant(_I64, lowest + start)], source_etype=kind.element
-            )
+            self.builder.gep(pointer, [ir.Constant(I64, lowest + start)], source_etype=kind.element)
             for start in self.starts
         ]
 
@@ -103,15 +103,15 @@ class _Run:
         places = [self.starts[vector] + i for i in range(count)]
         if self.stride < 0:  # the first lane has the last place
             places = [(count - 1) * -self.stride - place for place in places]
-        end = b.mul(live, ir.Constant(_I32, abs(self.stride)))
-        end = b.sub(end, ir.Constant(_I32, abs(self.stride) - 1))
+        end = b.mul(live, ir.Constant(I32, abs(self.stride)))
+        end = b.sub(end, ir.Constant(I32, abs(self.stride) - 1))
         spread = splat(b, end, count)
-        return b.icmp_signed(">", spread, ir.Constant(ir.VectorType(_I32, count), places))
+        return b.icmp_signed(">", spread, ir.Constant(ir.VectorType(I32, count), places))
 
     def store(self, value: Value, align: int) -> None:
         for pointer, lanes in zip(self.pointers, self.lanes, strict=True):
             spread = shuffle(self.builder, value, None, [max(lane, 0) for lane in lanes])
-            kind = ir.VectorType(_I1, len(lanes))
+            kind = ir.VectorType(I1, len(lanes))
             mask = ir.Constant(kind, [int(lane >= 0) for lane in lanes])
             masked_store(self.builder, spread, pointer, align, mask)
 
@@ -136,7 +136,7 @@ def _runs(
     first: Any = gen.scalar(found[0])
     runs = []
     for start in range(0, kind.count, part.count):
-        offset = [ir.Constant(_I64, start * found[1])]
+        offset = [ir.Constant(I64, start * found[1])]
         place = gen.builder.gep(first, offset, source_etype=kind.element)
         runs.append(_Run(gen, place, found[1], part))
     return runs
@@ -167,8 +167,8 @@ def _live(gen: KernelCodegen, mask: cpu.LaneMaskOp | None, run: _Run, index: int
     if mask is None:
         return None
     b, lanes = gen.builder, run.kind.count
-    count = b.sub(gen.scalar(mask.count), ir.Constant(_I64, index * lanes))
-    return b.trunc(clamped(b, count, 0, lanes), _I32)
+    count = b.sub(gen.scalar(mask.count), ir.Constant(I64, index * lanes))
+    return b.trunc(clamped(b, count, 0, lanes), I32)
 
 
 def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bool:

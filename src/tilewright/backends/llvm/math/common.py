@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.types import (
+    I32,
     Builder,
     Value,
     by_parts,
@@ -18,8 +19,6 @@ from tilewright.backends.llvm.types import (
     like,
     mangled,
 )
-
-I32 = ir.IntType(32)
 
 
 class Arithmetic:

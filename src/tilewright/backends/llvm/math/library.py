@@ -10,10 +10,8 @@ from llvmlite import ir
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Builder, any_lane, lane_type
+from tilewright.backends.llvm.types import I32, Builder, any_lane, lane_type
 from tilewright.backends.llvm.types import call as call_named
-
-_I32 = ir.IntType(32)
 
 
 def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
@@ -27,7 +25,7 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
         return call_named(b, symbol, element, *values)
     result: Any = ir.Constant(kind, ir.Undefined)
     for i in range(kind.count):
-        index = ir.Constant(_I32, i)
+        index = ir.Constant(I32, i)
         parts = [b.extract_element(v, index) for v in values]
         result = b.insert_element(result, call_named(b, symbol, element, *parts), index)
     return result

@@ -18,9 +18,17 @@ from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Arithmetic
-from tilewright.backends.llvm.types import Builder, Value, any_lane, by_parts, constant, like
-
-_F64, _I32, _I64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+from tilewright.backends.llvm.types import (
+    F64,
+    I32,
+    I64,
+    Builder,
+    Value,
+    any_lane,
+    by_parts,
+    constant,
+    like,
+)
 
 #: arctan(x) / x and arcsin(x) / x as polynomials of x^2, lowest power first (`scripts/fit_math.py`)
 ATAN = (
@@ -80,7 +88,7 @@ class Double(Arithmetic):
 
     def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
         super().__init__(b, ctx, kind)
-        self.bits = like(kind, _I64)
+        self.bits = like(kind, I64)
 
     def is_nan(self, x: Any) -> Any:
         return self.b.fcmp_unordered("uno", x, x)
@@ -93,7 +101,7 @@ class Double(Arithmetic):
 
     def power_of_two(self, n: Any) -> Any:
         """2^n for an integral n from -1022 to 1023."""
-        whole = self.b.fptosi(n, like(self.kind, _I32))
+        whole = self.b.fptosi(n, like(self.kind, I32))
         biased = self.b.add(self.b.sext(whole, self.bits), constant(self.bits, 1023))
         return self.b.bitcast(self.b.shl(biased, constant(self.bits, 52)), self.kind)
 
@@ -136,7 +144,7 @@ class Double(Arithmetic):
         b, bits = self.b, self.b.bitcast(u, self.bits)
         exponent = b.ashr(b.sub(bits, constant(self.bits, _ROOT_BITS)), constant(self.bits, 52))
         mantissa = b.bitcast(b.sub(bits, b.shl(exponent, constant(self.bits, 52))), self.kind)
-        return mantissa, b.sitofp(b.trunc(exponent, like(self.kind, _I32)), self.kind)
+        return mantissa, b.sitofp(b.trunc(exponent, like(self.kind, I32)), self.kind)
 
     def log1p(self, x: Any) -> Any:
         return self.log(self.b.fadd(x, self.c(1.0)), x)
@@ -161,7 +169,7 @@ def _in_double(name: str, core: _Core) -> Callable[..., Any]:
             return library.call(b, ctx, name, [*values])
 
         def of_part(*part: Any) -> Any:
-            wide = like(part[0].type, _F64)
+            wide = like(part[0].type, F64)
             found = core(Double(b, ctx, wide), *(b.fpext(v, wide) for v in part))
             return b.fptrunc(found, part[0].type)
 
@@ -178,7 +186,7 @@ def _or_library(name: str, core: _Core, is_far: Callable[..., Any]) -> Callable[
         found = fast(b, ctx, *values)
         if ctx.on_nvidia:
             return found
-        wide = like(values[0].type, _F64)
+        wide = like(values[0].type, F64)
         far = is_far(Double(b, ctx, wide), *(b.fpext(v, wide) for v in values))
         return library.where_any(b, ctx, far, name, [*values], found)
 

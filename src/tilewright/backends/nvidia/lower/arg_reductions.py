@@ -12,14 +12,13 @@ from llvmlite import ir
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value, call
+from tilewright.backends.llvm.types import F32, I32, Value, call
 from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32, F32 = ir.IntType(32), ir.FloatType()
 _EVERYONE = -1
 _LARGEST = (1 << 31) - 1
 _SIGN_BIT = 31

@@ -21,7 +21,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 from xdsl.ir import SSAValue
 
-from tilewright.backends.llvm.types import Value, as_vector
+from tilewright.backends.llvm.types import I32, Value, as_vector
 from tilewright.backends.nvidia.lower import instruction_order
 from tilewright.backends.nvidia.lower.instruction_order import tree_of
 from tilewright.backends.nvidia.lower.matrix_access import store_matrices
@@ -38,9 +38,6 @@ from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-
-I32 = ir.IntType(32)
 
 
 # ---- addresses in a buffer --------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.backends.llvm.blocks import both, conditional, retry, where
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.inline_ptx import names
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, I64, Value
 from tilewright.backends.nvidia.lower import memory
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
@@ -34,7 +34,6 @@ from tilewright.targets import Feature
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _INTEGER = {
     "add": ("add", "u"), "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"),
     "xchg": ("exch", "b"), "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"),

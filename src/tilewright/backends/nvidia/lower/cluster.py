@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Builder, Value, call
+from tilewright.backends.llvm.types import I32, Builder, Value, call
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 SHARED, CLUSTER_SHARED = ir.PointerType(None, 3), ir.PointerType(None, 7)
 
 

@@ -22,7 +22,15 @@ from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
-from tilewright.backends.llvm.types import Builder, Value, as_vector, elements, load_elements
+from tilewright.backends.llvm.types import (
+    I8,
+    I32,
+    Builder,
+    Value,
+    as_vector,
+    elements,
+    load_elements,
+)
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.tma import wait_for_phase
 from tilewright.backends.nvidia.lower.vector_access import register, storage
@@ -34,8 +42,6 @@ from tilewright.passes.gpu.analysis.shared_allocation import BARRIER
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32 = ir.IntType(8), ir.IntType(32)
-VOID = ir.VoidType()
 _WORD = 4
 _MAX_VECTOR = 4
 """Maximum number of 32-bit words per `st.async`."""

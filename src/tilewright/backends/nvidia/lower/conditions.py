@@ -15,14 +15,13 @@ from llvmlite.ir import instructions as llvm
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, Value
 from tilewright.backends.nvidia.lower.packed_floats import PAIRS
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _OPERATIONS = {"arith.andi": "and", "arith.ori": "or"}
 _FORMS = {
     BFloat16Type: ("bf16x2", 0x3F803F80),

@@ -13,12 +13,11 @@ from math import prod
 from operator import or_, xor
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import blocks
 from tilewright.backends.llvm.blocks import conditional
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I8, I32, Value
 from tilewright.backends.nvidia.lower.lane_selects import convert_by_selects, plan_selects
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
@@ -45,7 +44,6 @@ from tilewright.targets import Feature
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32 = ir.IntType(8), ir.IntType(32)
 _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes that rows of a conversion may be padded by."""
 _WIDEST = 16

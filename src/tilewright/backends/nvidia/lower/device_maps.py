@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.blocks import conditional
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I8, I32, I64, Value
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.tensor_maps import BYTES
 from tilewright.dialects import gpu
@@ -28,7 +28,6 @@ from tilewright.passes.analysis.emit import constant_int
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32, I64, VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
 """Unsigned integer codes of `tensormap.replace.tile.elemtype`, by element size in bytes."""
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.backends.llvm.types import I32, Value, llvm_type
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (
     SharedTile,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _FLOAT8 = ("e4m3", "e5m2")
-I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
 def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:

@@ -15,15 +15,13 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Value, as_vector, elements
+from tilewright.backends.llvm.types import F32, I8, I16, I32, Value, as_vector, elements
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import words_of
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-I8, I16, I32, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType()
 
 
 _NAMES: dict[type[Attribute], str] = {Float8E5M2Type: "e5m2", Float8E4M3FNType: "e4m3"}

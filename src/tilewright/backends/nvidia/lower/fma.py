@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import Value, load_elements
+from tilewright.backends.llvm.types import F32, I8, I32, Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts import Layout
@@ -24,7 +23,6 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _WIDE = 4
 """Elements of one read."""
 _STEP = 8

@@ -14,7 +14,7 @@ from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.backends.llvm.types import Value, load_elements
+from tilewright.backends.llvm.types import I32, Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
@@ -46,8 +46,6 @@ from tilewright.targets import MmaInstruction
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-I32 = ir.IntType(32)
 
 
 class Fragments(Protocol):

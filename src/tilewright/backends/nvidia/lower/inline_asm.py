@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value, elements
+from tilewright.backends.llvm.types import I32, Value, elements
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _TYPES: dict[str, Any] = {
     "b": ir.IntType(1), "h": ir.IntType(16), "r": I32, "l": ir.IntType(64), "f": ir.FloatType(),
     "d": ir.DoubleType(),

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from tilewright.backends.llvm.types import I32
 from tilewright.backends.nvidia.lower.reductions import shuffle
 from tilewright.dialects import gpu, tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _LANE_BITS = 5
 
 

@@ -10,8 +10,6 @@ from functools import lru_cache
 from operator import xor
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
-
 from tilewright.backends.llvm.types import Value
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
@@ -19,7 +17,6 @@ from tilewright.layouts.layout import Vector
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 Selects = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Bits of the lane's index, and for each register of the new layout the old ones that lanes keep, by the value of
 these bits (the first bit is the least significant)."""

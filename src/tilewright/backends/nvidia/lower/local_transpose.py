@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.backends.llvm.types import Value, as_vector, call
+from tilewright.backends.llvm.types import I32, Value, as_vector, call
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import load_matrices, store_matrices
 from tilewright.dialects import gpu
@@ -28,8 +28,6 @@ from tilewright.layouts.shared import (
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-I32 = ir.IntType(32)
 
 
 def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.ir import Attribute
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, Value
 from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
@@ -24,7 +23,6 @@ from tilewright.layouts.shared import wavefronts
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 ROW_BYTES = 16
 """Bytes per matrix row."""
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
-from tilewright.backends.llvm.types import Value, clamped, constant, llvm_type
+from tilewright.backends.llvm.types import I32, I64, Value, clamped, constant, llvm_type
 from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
     Hints,
@@ -46,7 +46,6 @@ from tilewright.passes.gpu.analysis.accesses import (
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _FEW_COMPARISONS = 4
 """With a limit, below which 64 bits of it are compared: each comparison takes two instructions then."""
 

@@ -14,14 +14,13 @@ from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.llvm.types import I32, Builder, Value
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _WORD = 4
 _MAX_SHIFT = 31
 

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import where
-from tilewright.backends.llvm.types import Value, call, constant_bytes
+from tilewright.backends.llvm.types import I1, I8, I32, I64, POINTER, Value, call, constant_bytes
 from tilewright.backends.nvidia.lower.vector_access import part_of
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
@@ -20,8 +20,6 @@ from tilewright.layouts import Layout
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR = ir.PointerType()
 ASSERT_TRAPS = "gpu.assert_traps"
 """Attribute of functions whose failed assertions end the kernel."""
 
@@ -142,5 +140,5 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
 def _string(gen: KernelCodegen, text: str) -> Value:
     """The address of a constant string."""
     string = constant_bytes(gen.module, "format", text.encode() + b"\0")
-    string.type = PTR
+    string.type = POINTER
     return string

@@ -16,14 +16,12 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import Value, call, elements
+from tilewright.backends.llvm.types import I16, I32, Value, call, elements
 from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-I16, I32 = ir.IntType(16), ir.IntType(32)
 
 
 class _BFloat(ir.Type):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from llvmlite import ir
-
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, I64, Value
 from tilewright.backends.nvidia.lower.tma import elected
 from tilewright.dialects import gpu, tile
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32, I64 = ir.IntType(32), ir.IntType(64)
 _GRANULE = 16
 """Addresses and sizes of bulk prefetches are multiples of this many bytes."""
 

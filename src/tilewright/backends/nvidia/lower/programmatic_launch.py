@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.dialects import func
 from xdsl.ir import Operation
 
@@ -22,8 +21,6 @@ from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
-
-VOID = ir.VoidType()
 
 
 class ProgrammaticLaunch:

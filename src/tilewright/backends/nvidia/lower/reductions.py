@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.llvm.casts import to_f32
-from tilewright.backends.llvm.types import Value, as_vector, elements
+from tilewright.backends.llvm.types import I32, Value, as_vector, elements
 from tilewright.backends.nvidia.lower import arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.conditions import combine_comparisons
@@ -33,7 +33,6 @@ from tilewright.passes.gpu.defer_lane_sums import IN_PARTS
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 Group = list[Value]
 """One value of each operand of a reduction."""
 

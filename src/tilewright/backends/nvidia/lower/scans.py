@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.backends.llvm.blocks import where
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, Value
 from tilewright.backends.nvidia.lower.reductions import (
-    I32,
     Group,
     along,
     compact,

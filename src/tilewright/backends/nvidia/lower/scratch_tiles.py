@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
-from tilewright.backends.llvm.types import Value, as_vector, llvm_type, load_elements
+from tilewright.backends.llvm.types import I8, I32, Value, as_vector, llvm_type, load_elements
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.vector_access import register, storage, unpack, with_copies
 from tilewright.dialects import gpu, tile
@@ -31,7 +31,6 @@ from tilewright.passes.gpu.analysis.accesses import vector_of
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _PAD_BYTES = 16
 _WIDEST = 16
 _WORD_BYTES = 4

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, I64, Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.device_maps import map_address
@@ -29,8 +29,6 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32, I64 = ir.IntType(32), ir.IntType(64)
-VOID = ir.VoidType()
 _WARPGROUP = 4
 
 

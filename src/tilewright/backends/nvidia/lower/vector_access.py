@@ -10,7 +10,7 @@ from llvmlite.ir import instructions
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
-from tilewright.backends.llvm.types import Value, as_vector, elements, llvm_type
+from tilewright.backends.llvm.types import I64, Value, as_vector, elements, llvm_type
 from tilewright.dialects import tile
 from tilewright.layouts.layout import Layout
 from tilewright.passes.gpu.order_instructions import READ_ONLY
@@ -18,7 +18,6 @@ from tilewright.passes.gpu.order_instructions import READ_ONLY
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32, I64 = ir.IntType(32), ir.IntType(64)
 
 _EVICTIONS = ("evict_first", "evict_last", "no_allocate")
 """Eviction policies that have a qualifier."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I8, Value
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, runs_of
 from tilewright.backends.nvidia.lower.warp_shuffles import plan_shuffles
 from tilewright.dialects import gpu, tile
@@ -25,7 +24,6 @@ from tilewright.passes.gpu.analysis.shared_allocation import max_scratch_bytes
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I8, I32 = ir.IntType(8), ir.IntType(32)
 _LANE_BITS = 5
 _WIDEST = 16
 _WORD = 4

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.ir import Attribute
 
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, Value
 from tilewright.backends.nvidia.lower.reductions import shuffle
 from tilewright.layouts import Layout
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _BITS = 5
 _MOST_SHUFFLES = 16
 """Above this, shared memory is cheaper, which moves up to four registers per instruction."""

@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
-from tilewright.backends.llvm.types import Value
+from tilewright.backends.llvm.types import I32, I64, Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
@@ -39,7 +39,6 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32, I64 = ir.IntType(32), ir.IntType(64)
 _WIDEST = 256
 """Columns of the widest `wgmma`."""
 _MMAS_WITH_SUMS = 4

@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from llvmlite import ir
-
-from tilewright.backends.llvm.types import Value, load_elements
+from tilewright.backends.llvm.types import I32, Value, load_elements
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts.wgmma_partition import WgmmaPartition
@@ -16,7 +14,6 @@ from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
 _MOST_WORDS = 16
 """Registers of an operand that are read together; as many are in flight."""
 _SPARE = 12
