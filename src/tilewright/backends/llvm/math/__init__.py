@@ -12,31 +12,13 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import (
-    directed,
-    double,
-    exponential,
-    library,
-    ptx,
-    rational,
-    through_double,
-    trigonometric,
-)
+from tilewright.backends.llvm.math import directed, double, library, ptx, single, through_double
 from tilewright.backends.llvm.types import Builder, constant, lane_type
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 
-_SINGLE = {
-    **through_double.FUNCTIONS,
-    "exp": exponential.exp, "expm1": exponential.expm1, "exp2": exponential.exp2, "log": exponential.log,
-    "log2": exponential.log2, "sin": trigonometric.sin, "cos": trigonometric.cos,
-    "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
-    "gate_exp2": rational.gate_exp2,
-}  # fmt: skip
-_ANY = {
-    **directed.FUNCTIONS, "rsqrt": rational.rsqrt, "copysign": rational.copysign, "nextafter": rational.nextafter,
-    "isnan": rational.isnan, "isinf": rational.isinf, "isfinite": rational.isfinite,
-}  # fmt: skip
+_SINGLE = {**through_double.FUNCTIONS, **single.FUNCTIONS}
+_ANY = {**directed.FUNCTIONS, **single.OF_ANY_FLOAT}
 _INTRINSICS = {
     "sqrt": "sqrt", "sqrt_rn": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
     "rint": "roundeven", "nearbyint": "roundeven", "fma": "fma",
