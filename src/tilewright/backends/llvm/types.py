@@ -41,6 +41,19 @@ _PLAIN: dict[type[Attribute], ir.Type] = {
 }  # fmt: skip
 
 
+class BFloatType(ir.Type):
+    """LLVM's `bfloat`, which llvmlite has no class for; values are carried as i16 and cast."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(BFloatType)
+
+
 def llvm_type(kind: Attribute) -> ir.Type:
     """The register type of a scalar or a `vector<NxT>`. Raises PassError for other types."""
     # classes are compared, not asked: every class of xDSL answers `isinstance` in Python code

@@ -13,19 +13,6 @@ from tilewright.backends.llvm.types import I32, I64, POINTER, VOID, Builder, Val
 BYTE = ir.IntType(8)
 
 
-class BFloatType(ir.Type):
-    """LLVM's `bfloat`, which llvmlite has no class for; values are carried as i16 and cast."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BFloatType)
-
-    def __hash__(self) -> int:
-        return hash(BFloatType)
-
-
 _TYPES: dict[str, ir.Type] = {
     "f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType(), "bf16": ir.IntType(16),
     "i8": ir.IntType(8), "i16": ir.IntType(16), "i32": I32, "i64": I64,

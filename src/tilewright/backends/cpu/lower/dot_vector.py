@@ -9,7 +9,6 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_interleave import ColumnSums, Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
-    BFloatType,
     Builder,
     Fetcher,
     Value,
@@ -20,7 +19,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     repeat,
 )
 from tilewright.backends.llvm.blocks import counted_loop
-from tilewright.backends.llvm.types import I32, call, lane_type, splat
+from tilewright.backends.llvm.types import I32, BFloatType, call, lane_type, splat
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 from tilewright.targets import TargetInfo
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, bf16, f32
 from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.math import ptx
-from tilewright.backends.llvm.types import I16, I32, Value, call, elements
+from tilewright.backends.llvm.types import I16, I32, BFloatType, Value, call, elements
 from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.dialects import tile
 
@@ -24,21 +24,8 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
-class _BFloat(ir.Type):
-    """LLVM's `bfloat`, which llvmlite has no type for."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
 PAIRS: dict[type[Attribute], tuple[ir.Type, str]] = {
-    BFloat16Type: (ir.VectorType(_BFloat(), 2), "v2bf16"),
+    BFloat16Type: (ir.VectorType(BFloatType(), 2), "v2bf16"),
     Float16Type: (ir.VectorType(ir.HalfType(), 2), "v2f16"),
 }
 _ARITHMETIC = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul"}
