@@ -6,7 +6,7 @@ import ast
 import builtins
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright import dtypes, language
@@ -100,10 +100,6 @@ class KernelBuilder(Statements):
         wrapped = [a if has_tensor(a) else dtypes.constexpr(a) for a in args]
         named = {n: v if has_tensor(v) else dtypes.constexpr(v) for n, v in keywords.items()}
         return self._extern_call(function, wrapped, named)
-
-    def call_back(self, function: Any, args: Sequence[Any]) -> Any:
-        """Callback with which semantics runs a combine function on values."""
-        return self.call(function, list(args), {}, self.frame.node)
 
     def _foreign_call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """A Python function that is not part of the language: only on compile-time values."""

@@ -146,13 +146,14 @@ class IRBuilder:
         if info.segmented:
             sizes = [0 if v is None else 1 for v in operands]
             properties["operandSegmentSizes"] = segment_sizes(*sizes)
+        wraps = name in _WRAPPING and result_type.scalar.is_int_unsigned()
         several = isinstance(result_type, tuple | list)
         kinds = result_type if several else () if result_type is None else (result_type,)
         op = info.cls.create(
             operands=[v for v in operands if v is not None],
             result_types=[ir_type(kind) for kind in kinds],
             properties=properties,
-            attributes=_UNSIGNED if name in _WRAPPING and _is_unsigned(result_type) else {},
+            attributes=_UNSIGNED if wraps else {},
         )
         self.insert(op)
         if several:
@@ -198,12 +199,6 @@ class IRBuilder:
         )
         self.insert(op)
         return tuple(op.results)
-
-
-def _is_unsigned(kind: Any) -> bool:
-    """Whether a language type is an unsigned integer, or a tile of them."""
-    element = kind.scalar
-    return element.is_int_unsigned()
 
 
 #: the largest numbers of the types that conversions saturate to

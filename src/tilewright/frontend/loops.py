@@ -84,9 +84,6 @@ class Loops(Lanes):
     breaking_range: Callable[..., None]
     """Defined by `WhileLoops`."""
 
-    def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
-        self.widening(lambda: self._visit_for(node, rest))
-
     def widening(self, compile_loop: Callable[[], None]) -> None:
         """Compile a loop; again, with other types for carried values that turn out to need them."""
         frame, block = self.frame, self.builder.current
@@ -115,7 +112,7 @@ class Loops(Lanes):
             return like(value, [self._changed(v, t) for v, t in zip(value, template, strict=True)])
         return value
 
-    def _visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
+    def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         if node.orelse:
             raise UnsupportedSyntax(
                 "a loop cannot have an `else` part",

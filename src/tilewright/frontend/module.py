@@ -47,7 +47,7 @@ class _Compilation(KernelBuilder):
         self.builder = IRBuilder(self.block, self._location)
         self.semantics = Semantics(
             self.builder,
-            call=self.call_back,
+            call=lambda function, args: self.call(function, list(args), {}, self.frame.node),
             call_on_lanes=self.call_on_lanes,
             debug=debug,
             dot_precision=fn.dot_precision if target_info.is_cuda() else "ieee",

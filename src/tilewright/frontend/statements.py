@@ -41,7 +41,7 @@ class Statements(Expressions):
             case ast.If():
                 self.visit_if(node, rest)
             case ast.For():
-                self.visit_for(node, rest)
+                self.widening(lambda: self.visit_for(node, rest))
             case ast.While():
                 self.visit_while(node, rest)
             case ast.With():

@@ -37,11 +37,6 @@ def _gpu() -> Any:
         return None
 
 
-def has_gpu() -> bool:
-    """Whether torch has a GPU that the CUDA driver runs."""
-    return _gpu() is not None
-
-
 def cpu_target() -> GPUTarget:
     """`GPUTarget("cpu", <CPU name>, 1)`."""
     return GPUTarget("cpu", getattr(_host(), "cpu", "") or platform.machine(), 1)
@@ -176,7 +171,8 @@ class _Backends(Mapping[str, Backend]):
     def __getitem__(self, name: str) -> Backend:
         if name not in ("nvidia", "cpu"):
             raise KeyError(name)
-        return Backend(None, ActiveDriver if has_gpu() == (name == "nvidia") else _Inactive)
+        is_active = (_gpu() is not None) == (name == "nvidia")
+        return Backend(None, ActiveDriver if is_active else _Inactive)
 
     def __iter__(self) -> Iterator[str]:
         return iter(("nvidia", "cpu"))

@@ -8,9 +8,9 @@ are reported with the location of the operation that was being processed (`inter
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -117,16 +117,11 @@ def internal_errors(doing: str, *, pass_errors: bool = True) -> Generator[None]:
             pass_errors and isinstance(error, PassError)
         ):
             raise
-        op = operation_at_fault(error)
+        op = next(_operations(error), None)
         if op is not None and not isinstance(op, ModuleOp):
             doing = f"{doing}, at {op.name}"
         location = getattr(error, "location", None) or location_at_fault(error)
         raise InternalError(doing, error, location) from error
-
-
-def operation_at_fault(error: BaseException) -> Operation | None:
-    """Return the operation that the innermost frame with an operation was processing when `error` was raised."""
-    return next(_operations(error), None)
 
 
 def location_at_fault(error: BaseException) -> SourceLocation | None:
@@ -138,12 +133,7 @@ def location_at_fault(error: BaseException) -> SourceLocation | None:
 
 def _operations(error: BaseException) -> Iterator[Operation]:
     """Yield the operations in the frames of a traceback, innermost first."""
-    frames: list[FrameType] = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    for frame in reversed(frames):
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         values = frame.f_locals
         named = [values[name] for name in ("op", "operation") if name in values]
         for value in (*named, *values.values()):

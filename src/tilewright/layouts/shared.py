@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilewright.layouts.layout import Layout, Vector
+from tilewright.layouts.layout import Layout
 
 SWIZZLE_ATOM_BYTES = 16
 LINEAR = -1
@@ -231,7 +231,7 @@ def conflict_free_orders(source: Layout, target: Layout, most: int) -> list[tupl
     read, written = _index_bits(target), _index_bits(source)
     if read is None or written is None:
         return []
-    count = len(_index_bits_of(source.shape))
+    count = prod(source.shape).bit_length() - 1
     both = [bit for bit in written[0] if bit in read[0]]
     only_read = [bit for bit in read[1] if bit not in written[1]]
     shared = [bit for bit in read[1] if bit in written[1]]
@@ -247,10 +247,6 @@ def conflict_free_orders(source: Layout, target: Layout, most: int) -> list[tupl
         if first is not None and second is not None:
             found.append((first, second))
     return found
-
-
-def _index_bits_of(shape: Vector) -> range:
-    return range(prod(shape).bit_length() - 1)
 
 
 def _index_bits(layout: Layout) -> tuple[list[int], list[int]] | None:

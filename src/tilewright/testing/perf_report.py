@@ -185,7 +185,7 @@ def _draw(bench: Benchmark, table: ResultTable, show: bool, folder: Path | None)
     """Plot lines and bands; save them under `folder` and show them where a display exists."""
     figure, finish = _new_figure(show)
     axes = figure.subplots()
-    xs = table.x_positions()
+    xs = [row[0] for row in table.rows]
     for number, name in enumerate(bench.line_names):
         ys = table.line(number)
         color, style = bench.styles[number] if bench.styles else (None, None)
@@ -274,10 +274,6 @@ class ResultTable:
     lows: list[list[Any]]
     highs: list[list[Any]]
     x_count: int
-
-    def x_positions(self) -> list[Any]:
-        """The first x value of each row (its position on the axis)."""
-        return [row[0] for row in self.rows]
 
     def line(self, number: int) -> list[float]:
         """Values of one line; NaN where there is none."""

@@ -167,11 +167,11 @@ class KernelCodegen(Codegen):
         self.device_maps.begin(self)
         for op in block.ops:
             if op is self.overlap.waits:
-                programmatic_launch.emit_grid_dependency_wait(self)
+                self.emit_convergent_asm("griddepcontrol.wait;")
             self.cluster_exchanges.enter(op)
             self.op(op)
             if op is self.overlap.lets:
-                programmatic_launch.emit_launch_dependents(self)
+                self.emit_convergent_asm("griddepcontrol.launch_dependents;")
         self.threads.finish(start)
         order_read_only_loads(self)
         store_early(self)

@@ -73,10 +73,8 @@ class Threads:
         if not step:
             return inside
 
-        def add_group(b: Builder) -> Value:
-            return b.add(inside, b.mul(self.group_of(layout), step))
-
-        return self.at_start(("coordinate", bits, len(layout.warps), step), add_group)
+        key = ("coordinate", bits, len(layout.warps), step)
+        return self.at_start(key, lambda b: b.add(inside, b.mul(self.group_of(layout), step)))
 
     def group_of(self, layout: Layout) -> Value:
         """Which of the layout's groups of warps the thread is in, an i32."""

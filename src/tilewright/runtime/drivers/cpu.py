@@ -48,7 +48,7 @@ class CpuDriver:
         stoppable = (
             config.current().signals
             and supported(platform.machine(), platform.system())
-            and _has_sigqueue()
+            and hasattr(ctypes.CDLL(None), "pthread_sigqueue")  # glibc
         )
         exports = (*_EXPORTS, *{*HANDLERS.values(), "tw_thread_ends"}) if stoppable else _EXPORTS
         self._native = self._linker.link(code, "tw_launch", *exports)
@@ -241,11 +241,6 @@ def _allow_amx() -> None:
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         arch_prctl, request_permission, tile_data = 158, 0x1023, 18
         ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
-
-
-def _has_sigqueue() -> bool:
-    """Whether the C library supports the signal handlers (glibc)."""
-    return hasattr(ctypes.CDLL(None), "pthread_sigqueue")
 
 
 def _has_native_launcher() -> bool:

@@ -210,7 +210,8 @@ class _AmxKernel:
                 block(i64(self.row_tiles // 2), 1)
 
         repeat(b, self.panels, panel)
-        emit_amx_release(b)
+        # a dirty state would make every thread switch save 8 KB
+        call(b, "llvm.x86.tilerelease", VOID)
 
     def block(self, i: Value, j: Value, rows: int, number: Value) -> None:
         """Accumulate `rows` × `vectors` AMX tiles over the whole depth."""
@@ -326,8 +327,3 @@ def emit_amx_config(b: Builder, plan: DotPlan) -> None:
         table = constant_bytes(b.module, name, data)
         table.align = 64
     call(b, "llvm.x86.ldtilecfg", VOID, table)
-
-
-def emit_amx_release(b: Builder) -> None:
-    """Give the tile registers back: a dirty state makes every thread switch save 8 KB."""
-    call(b, "llvm.x86.tilerelease", VOID)

@@ -9,7 +9,6 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import I32, Builder, any_lane, lane_type
 from tilewright.backends.llvm.types import call as call_named
 
@@ -20,7 +19,7 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     element = lane_type(kind)
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
     if ctx.on_nvidia:
-        symbol = ptx.device_name(symbol)
+        symbol = f"__nv_{symbol}"  # libdevice's
     if element is kind:
         return call_named(b, symbol, element, *values)
     result: Any = ir.Constant(kind, ir.Undefined)

@@ -360,8 +360,3 @@ SINGLE = {"exp": exp, "exp2": exp2, "pow": power, "log": log, "log2": log2, "sqr
           "fast_tan": fast_tan, "fast_log": _scaled("lg2.approx.ftz.f32", math.log(2)), "fast_log2": fast_log2,
           "fast_log10": _scaled("lg2.approx.ftz.f32", math.log10(2)), "fast_pow": fast_pow,
           "fast_exp10": fast_exp10}  # fmt: skip
-
-
-def device_name(symbol: str) -> str:
-    """The name of a function of C's math library in libdevice."""
-    return f"__nv_{symbol}"

@@ -65,11 +65,3 @@ def prefetch_tensor_maps(gen: KernelCodegen) -> None:
     """Have tensor maps at hand before they are needed; one thread's work."""
     for number in range(len(gen.maps.recipes)):
         gen.emit_convergent_asm("prefetch.tensormap [$0];", [map_at(gen, number)])
-
-
-def emit_grid_dependency_wait(gen: KernelCodegen) -> None:
-    gen.emit_convergent_asm("griddepcontrol.wait;")
-
-
-def emit_launch_dependents(gen: KernelCodegen) -> None:
-    gen.emit_convergent_asm("griddepcontrol.launch_dependents;")

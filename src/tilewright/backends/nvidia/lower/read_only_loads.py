@@ -62,7 +62,7 @@ def order_read_only_loads(gen: KernelCodegen) -> None:
     loaded = sum(4 * registers_of(i.type) for i in loads if i not in gen.read_only)
     enough = max(2, -(-ENOUGH_BYTES // max(1, threads * loaded)))
     for number, block in enumerate(gen.function.blocks):
-        if uses.loops_around(number):
+        if any(first <= number <= last for first, last in uses.loops):
             continue
         instructions: list[Any] = []
         for region in _regions(block, gen.read_only):
@@ -124,9 +124,6 @@ class _Uses:
                     self.users.setdefault(operand, []).append(instruction)
             targets = (number[t] for t in block.terminator.operands if t in number)
             self.loops += [(t, number[block]) for t in targets if t <= number[block]]
-
-    def loops_around(self, block: int) -> list[tuple[int, int]]:
-        return [loop for loop in self.loops if loop[0] <= block <= loop[1]]
 
     def in_region(self, value: Any, region: set[Any], last: Any) -> int:
         """Uses of a value in a region that ends with instruction `last`; -1: it is needed after it."""

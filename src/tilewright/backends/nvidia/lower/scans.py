@@ -239,7 +239,9 @@ class _Scan:
         for place, runs in zip(places, rows, strict=True):
             for s, run in enumerate(runs):
                 at = b.add(part, s * parts)
-                self._write_totals(tiles, place, at, run.total, last)
+                with where(b, last):
+                    for to, value in zip(tiles, run.total, strict=True):
+                        poke(self.gen, to, place, at, value)
         gen.barrier()
         return [
             self._after_warps(tiles, place, part, runs)
@@ -267,18 +269,6 @@ class _Scan:
                     prefix = self._select(use, running, prefix)
             result.append(self._after(run, prefix, valid))
         return result
-
-    def _write_totals(
-        self,
-        tiles: list[SharedTile],
-        place: Value,
-        at: Value,
-        totals: Group,
-        condition: Value | None,
-    ) -> None:
-        with where(self.gen.builder, condition):
-            for to, value in zip(tiles, totals, strict=True):
-                poke(self.gen, to, place, at, value)
 
     def _is_last_lane(self) -> Value | None:
         if not self.lane_bits:
