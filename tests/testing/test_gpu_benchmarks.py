@@ -90,7 +90,7 @@ def test_beginnings_cover_the_whole(cases):
 def test_what_is_collected_is_what_a_call_launches(cases, monkeypatch, tmp_path):
     """Nothing is left to be compiled when calls are timed."""
     from tilewright.backends import registry
-    from tilewright.runtime import compiler
+    from tilewright.runtime import compile_variants
 
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
 
@@ -118,7 +118,7 @@ def test_what_is_collected_is_what_a_call_launches(cases, monkeypatch, tmp_path)
     def refuse(*arguments):
         raise AssertionError("compiled while it is timed")
 
-    monkeypatch.setattr(compiler._Variants, "best", refuse)
+    monkeypatch.setattr(compile_variants.Variants, "best", refuse)
     with cases.rehearsing(shrink=1):
         for each in made():
             each.calls["tilewright"]()

@@ -5,13 +5,23 @@ What `compiler` asks ptxas comes back here: shared memory, spilled registers and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import AnyFloat, UnitAttr
+
 from tilewright.backends.base import Artifact, Options
-from tilewright.errors import OutOfResources
+from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+from tilewright.dialects import tile
+from tilewright.errors import REGISTERS, OutOfResources
+from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.gpu.analysis.registers import MUST_FIT, max_registers_per_thread
+from tilewright.runtime.backend_compile import start_workers
+from tilewright.runtime.compiler import as_asked, build_ir, compile_with, form_taken, in_form
+from tilewright.runtime.specialize import ArgumentType
 from tilewright.targets import TargetInfo
 
 FAR_TOO_LARGE = 2.0
@@ -66,10 +76,6 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
 
 def require_registers(module: Any) -> None:
     """Let code generation of a module fail if values are certain to be spilled."""
-    from xdsl.dialects.builtin import UnitAttr
-
-    from tilewright.passes.gpu.analysis.registers import MUST_FIT
-
     module.attributes[MUST_FIT] = UnitAttr()
 
 
@@ -91,10 +97,6 @@ attention's causal backward pass is as fast as with four warps.)"""
 def rows_of_dots_in_sequence(module: Any) -> int:
     """The fewest rows of a kernel's dots if a loop has several of them, all of 16-bit floats; else 0. What is computed
     between dots leaves the tensor cores idle."""
-    from xdsl.dialects import scf
-
-    from tilewright.dialects import tile
-
     dots = _dots(module)
     blocks = [op.parent for op in dots if isinstance(op.parent_op(), scf.ForOp)]
     sizes = {tile.element_bytes(v) for op in dots for v in (op.lhs, op.rhs)}
@@ -106,18 +108,12 @@ def rows_of_dots_in_sequence(module: Any) -> int:
 def words_between_dots(module: Any) -> int:
     """The most 32-bit words that are live at a dot of a loop: all floating-point tiles that the loop carries, the result of
     the dot, unless it is added to one of those, results of other dots, and what is computed from them."""
-    from xdsl.dialects import scf
-
     blocks = {op.parent: op.parent_op() for op in _dots(module)}
     loops = (block for block, op in blocks.items() if isinstance(op, scf.ForOp))
     return max(map(_most_live_words, loops), default=0)
 
 
 def _most_live_words(block: Any) -> int:
-    from xdsl.dialects import arith
-
-    from tilewright.dialects import tile
-
     sums, made = set(block.args[1:]), set[Any]()
     for op in block.ops:
         is_dot = isinstance(op, tile.DotOp)
@@ -144,10 +140,6 @@ def _most_live_words(block: Any) -> int:
 
 def _words(value: Any) -> int:
     """32-bit words of a floating-point tile."""
-    from xdsl.dialects.builtin import AnyFloat
-
-    from tilewright.dialects import tile
-
     if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
         return 0
     return prod(tile.shape_of(value)) * tile.element_bytes(value) // 4
@@ -155,8 +147,6 @@ def _words(value: Any) -> int:
 
 def has_narrow_dots(module: Any) -> bool:
     """Whether a dot has few columns, so that two iterations may be computed at once (`WIDER_DOTS`)."""
-    from tilewright.dialects import tile
-
     return any(tile.shape_of(op.result)[-1] <= _NARROW for op in _dots(module))
 
 
@@ -181,8 +171,6 @@ def with_half_the_registers(
         return []
     if not rows or "wgmma" not in artifact.asm.get("ptx", ""):
         return []
-    from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
-
     ctas = resident_ctas(CtaResources(plan.threads, plan.registers, plan.shared_bytes), machine)
     if ctas * warps > _FEW_WARPS or plan.threads < _LANES * warps:
         return []
@@ -222,8 +210,6 @@ def with_half_the_registers(
 
 def shares_an_sm(artifact: Artifact, machine: TargetInfo) -> bool:
     """Whether an SM has several CTAs of a kernel."""
-    from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
-
     plan = artifact.plan
     block = CtaResources(plan.threads, plan.registers, plan.shared_bytes)
     return resident_ctas(block, machine) >= _FEWEST_CTAS
@@ -241,10 +227,6 @@ def shares_a_row(artifact: Artifact, options: Options, machine: TargetInfo) -> b
 
 def carries_too_much(module: Any, options: Options) -> bool:
     """Whether loop-carried floating-point tiles exceed the register file."""
-    from xdsl.dialects import scf
-
-    from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-
     registers = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
     return any(
         sum(map(_words, op.iter_args)) > registers
@@ -259,17 +241,12 @@ _ROWS, _COLUMNS = 16, 8
 
 
 def _dots(module: Any) -> list[Any]:
-    from tilewright.dialects import tile
-
     return [op for op in module.walk() if isinstance(op, tile.DotOp)]
 
 
 def warps_that_share_work(module: Any) -> int:
     """The number of warps that have a part in every dot of a kernel; 0 with impure inline assembly, which may depend on
     the number of threads."""
-    from tilewright.dialects import tile
-    from tilewright.passes.analysis.effects import is_pure
-
     if any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in module.walk()):
         return 0
     shapes = [tile.shape_of(op.result)[-2:] for op in _dots(module)]
@@ -294,3 +271,122 @@ def less_shared_memory_text(error: OutOfResources, wanted: Options, taken: Optio
 def serializes_mmas(artifact: Artifact) -> bool:
     """Whether ptxas found no registers for MMAs in flight, and made each wait for the one before."""
     return "wgmma.mma_async instructions are serialized" in artifact.asm.get("log", "")
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Compiles a kernel for a target, with other options than asked for where those do not fit or spill."""
+
+    kernel: Any
+    signature: Mapping[str, ArgumentType]
+    machine: TargetInfo
+
+    def compile(self, options: Options, module: Any = None) -> Artifact:
+        """The kernel with these options; `module`: its tile IR, if it has been built already (consumed)."""
+        return compile_with(self.kernel, self.signature, options, self.machine, module)
+
+    def best(self, options: Options) -> Artifact:
+        """The first variant whose shared memory fits (`with_less_shared_memory`), or one with fewer spills
+        (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
+        start_workers()
+        module = build_ir(self.kernel, self.signature, options)
+        parts, many = warps_that_share_work(module), spills_to_avoid(module)
+        rows, narrow = rows_of_dots_in_sequence(module) if parts else 0, has_narrow_dots(module)
+        words = words_between_dots(module) if rows else 0
+        wider = with_more_warps(options, self.machine, parts)
+        if parts and carries_too_much(module, options):
+            # warps without a part in the smallest dot still hold a part of what is carried
+            wider = with_more_warps(options, self.machine, WARPS_WITH_ALL_REGISTERS)
+            enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
+            found = self._first_without_spills(enough, many)
+            if found is not None:
+                why = "what a loop carries needs more registers than there are"
+                return in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
+            wider = []
+        if wider:
+            require_registers(module)
+        try:
+            artifact = self._in_memory(options, module)
+        except OutOfResources as error:
+            if error.name != REGISTERS or not wider:
+                raise
+            spills = error.required - error.limit
+            found = self._first_without_spills(wider[:1], 0)
+            if found is not None and found[0].plan.spills < spills // FEWER_SPILLS + 1:
+                why = f"about {spills} registers would be spilled"
+                return in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
+            artifact = self._in_memory(options, None)
+        spills, taken = artifact.plan.spills, form_taken(artifact, options)
+        if shares_a_row(artifact, options, self.machine):
+            others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
+            how = "with half as many words of a row per CTA"
+        elif wider and spills >= many:
+            others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
+            how = "with num_warps={0.num_warps}"
+        elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
+            return self._without(MOST_IN_FLIGHT, taken, artifact)
+        elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow, words):
+            return self._with_half_the_registers(halved, artifact)
+        else:
+            return artifact
+        fewer = spills // FEWER_SPILLS + 1
+        found = self._first_without_spills(others, fewer)
+        if found is None or found[0].plan.spills >= fewer:
+            return artifact
+        told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
+        return in_form(*found, [told])
+
+    def _with_half_the_registers(self, options: Sequence[Options], artifact: Artifact) -> Artifact:
+        """The kernel with the first of these options with which it hardly spills; else `artifact`."""
+        for each in options:
+            try:
+                found = self.compile(each)
+            except OutOfResources:
+                continue
+            if found.plan.spills > SPILLS_WORTH_WARPS or serializes_mmas(found):
+                continue
+            if shares_an_sm(found, self.machine):
+                how = f"num_warps={each.num_warps}, maxnreg={each.maxnreg}"
+                return in_form(found, each, [f"few warps would share an SM: compiled with {how}"])
+        return artifact
+
+    def _without(self, name: str, taken: Options, artifact: Artifact) -> Artifact:
+        """The kernel without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
+        options = replace(taken, disable=(*taken.disable, name))
+        try:
+            found = self.compile(options)
+        except OutOfResources:
+            return artifact
+        if serializes_mmas(found):
+            return artifact
+        return in_form(found, options, [f"ptxas would serialize MMAs: compiled without {name}"])
+
+    def _first_without_spills(
+        self, options: Sequence[Options], spills: int
+    ) -> tuple[Artifact, Options] | None:
+        """The first of these variants that spills fewer registers than that, else the last one; None if none fits."""
+        found: tuple[Artifact, Options] | None = None
+        for each in options:
+            try:
+                found = self.compile(each), each
+            except OutOfResources:
+                continue
+            if found[0].plan.spills < spills:
+                break
+        return found
+
+    def _in_memory(self, options: Options, module: Any) -> Artifact:
+        """The first variant whose shared memory fits; `module`: the kernel's tile IR (consumed)."""
+        try:
+            return self.compile(options, module)
+        except OutOfResources as error:
+            if not error.name.startswith("shared memory") or as_asked.get():
+                raise
+            for smaller in with_less_shared_memory(options, error):
+                try:
+                    artifact = self.compile(smaller)
+                except OutOfResources:
+                    continue
+                told = less_shared_memory_text(error, options, smaller)
+                return in_form(artifact, smaller, [told])
+            raise

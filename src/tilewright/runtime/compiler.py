@@ -13,10 +13,10 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,36 +25,13 @@ from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
 from tilewright.errors import (
-    REGISTERS,
     InternalError,
-    OutOfResources,
     SourceLocation,
     TilewrightError,
 )
 from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_launch
-from tilewright.runtime.backend_compile import compile_module, start_workers
+from tilewright.runtime.backend_compile import compile_module
 from tilewright.runtime.cache import DiskCache, disk_cache
-from tilewright.runtime.compile_variants import (
-    FEWER_SPILLS,
-    MOST_IN_FLIGHT,
-    SMALLER_SHARES,
-    SPILLS_WORTH_WARPS,
-    WARPS_WITH_ALL_REGISTERS,
-    carries_too_much,
-    has_narrow_dots,
-    less_shared_memory_text,
-    require_registers,
-    rows_of_dots_in_sequence,
-    serializes_mmas,
-    shares_a_row,
-    shares_an_sm,
-    spills_to_avoid,
-    warps_that_share_work,
-    with_half_the_registers,
-    with_less_shared_memory,
-    with_more_warps,
-    words_between_dots,
-)
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
@@ -88,7 +65,7 @@ def compile_kernel(
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
 
     def finished(artifact: Artifact, loaded: bool) -> CompiledKernel:
-        taken = _taken(artifact, options)
+        taken = form_taken(artifact, options)
 
         def module() -> Any:
             with compiling_for(machine, options.num_warps):
@@ -105,8 +82,16 @@ def compile_kernel(
         return found
 
     def compiled() -> Artifact:
-        with gc_frozen(), compiling_for(machine, options.num_warps):
-            return _Variants(kernel, signature, machine).best(options)
+        from tilewright.ir.formats import formats_read_when_used
+
+        with (
+            formats_read_when_used(),  # of the dialects, which are imported here
+            gc_frozen(),
+            compiling_for(machine, options.num_warps),
+        ):
+            from tilewright.runtime.compile_variants import Variants
+
+            return Variants(kernel, signature, machine).best(options)
 
     def loaded() -> Artifact | None:
         return None if settings.always_compile else _load(cache, key)
@@ -123,126 +108,7 @@ def compile_kernel(
     return finished(artifact, False)
 
 
-@dataclass(frozen=True)
-class _Variants:
-    """Compiles a kernel for a target, with other options than asked for where those do not fit or spill."""
-
-    kernel: Any
-    signature: Mapping[str, ArgumentType]
-    machine: TargetInfo
-
-    def compile(self, options: Options, module: Any = None) -> Artifact:
-        """The kernel with these options; `module`: its tile IR, if it has been built already (consumed)."""
-        return _compile_with(self.kernel, self.signature, options, self.machine, module)
-
-    def best(self, options: Options) -> Artifact:
-        """The first variant whose shared memory fits (`with_less_shared_memory`), or one with fewer spills
-        (`with_more_warps`, `SMALLER_SHARES`), or whose MMAs are asynchronous (`MOST_IN_FLIGHT`)."""
-        start_workers()
-        module = _front_end(self.kernel, self.signature, options)
-        parts, many = warps_that_share_work(module), spills_to_avoid(module)
-        rows, narrow = rows_of_dots_in_sequence(module) if parts else 0, has_narrow_dots(module)
-        words = words_between_dots(module) if rows else 0
-        wider = with_more_warps(options, self.machine, parts)
-        if parts and carries_too_much(module, options):
-            # warps without a part in the smallest dot still hold a part of what is carried
-            wider = with_more_warps(options, self.machine, WARPS_WITH_ALL_REGISTERS)
-            enough = [wide for wide in wider if not carries_too_much(module, wide)] or wider[-1:]
-            found = self._first_without_spills(enough, many)
-            if found is not None:
-                why = "what a loop carries needs more registers than there are"
-                return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
-            wider = []
-        if wider:
-            require_registers(module)
-        try:
-            artifact = self._in_memory(options, module)
-        except OutOfResources as error:
-            if error.name != REGISTERS or not wider:
-                raise
-            spills = error.required - error.limit
-            found = self._first_without_spills(wider[:1], 0)
-            if found is not None and found[0].plan.spills < spills // FEWER_SPILLS + 1:
-                why = f"about {spills} registers would be spilled"
-                return _in_form(*found, [f"{why}: compiled with num_warps={found[1].num_warps}"])
-            artifact = self._in_memory(options, None)
-        spills, taken = artifact.plan.spills, _taken(artifact, options)
-        if shares_a_row(artifact, options, self.machine):
-            others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
-            how = "with half as many words of a row per CTA"
-        elif wider and spills >= many:
-            others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
-            how = "with num_warps={0.num_warps}"
-        elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
-            return self._without(MOST_IN_FLIGHT, taken, artifact)
-        elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow, words):
-            return self._with_half_the_registers(halved, artifact)
-        else:
-            return artifact
-        fewer = spills // FEWER_SPILLS + 1
-        found = self._first_without_spills(others, fewer)
-        if found is None or found[0].plan.spills >= fewer:
-            return artifact
-        told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
-        return _in_form(*found, [told])
-
-    def _with_half_the_registers(self, options: Sequence[Options], artifact: Artifact) -> Artifact:
-        """The kernel with the first of these options with which it hardly spills; else `artifact`."""
-        for each in options:
-            try:
-                found = self.compile(each)
-            except OutOfResources:
-                continue
-            if found.plan.spills > SPILLS_WORTH_WARPS or serializes_mmas(found):
-                continue
-            if shares_an_sm(found, self.machine):
-                how = f"num_warps={each.num_warps}, maxnreg={each.maxnreg}"
-                return _in_form(found, each, [f"few warps would share an SM: compiled with {how}"])
-        return artifact
-
-    def _without(self, name: str, taken: Options, artifact: Artifact) -> Artifact:
-        """The kernel without the pass `name`, if its MMAs are asynchronous then; else `artifact`."""
-        options = replace(taken, disable=(*taken.disable, name))
-        try:
-            found = self.compile(options)
-        except OutOfResources:
-            return artifact
-        if serializes_mmas(found):
-            return artifact
-        return _in_form(found, options, [f"ptxas would serialize MMAs: compiled without {name}"])
-
-    def _first_without_spills(
-        self, options: Sequence[Options], spills: int
-    ) -> tuple[Artifact, Options] | None:
-        """The first of these variants that spills fewer registers than that, else the last one; None if none fits."""
-        found: tuple[Artifact, Options] | None = None
-        for each in options:
-            try:
-                found = self.compile(each), each
-            except OutOfResources:
-                continue
-            if found[0].plan.spills < spills:
-                break
-        return found
-
-    def _in_memory(self, options: Options, module: Any) -> Artifact:
-        """The first variant whose shared memory fits; `module`: the kernel's tile IR (consumed)."""
-        try:
-            return self.compile(options, module)
-        except OutOfResources as error:
-            if not error.name.startswith("shared memory") or _as_asked.get():
-                raise
-            for smaller in with_less_shared_memory(options, error):
-                try:
-                    artifact = self.compile(smaller)
-                except OutOfResources:
-                    continue
-                told = less_shared_memory_text(error, options, smaller)
-                return _in_form(artifact, smaller, [told])
-            raise
-
-
-def _in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
+def in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
     """Record in the artifact the options that it was compiled with, and why."""
     log = [*artifact.asm.get("log", "").splitlines(), *told]
     names = ("num_stages", "num_warps", "disable", "maxnreg")
@@ -254,7 +120,7 @@ _FORM = "form"
 """Text of an artifact: the options used, if they differ from the requested ones."""
 
 
-def _taken(artifact: Artifact, options: Options) -> Options:
+def form_taken(artifact: Artifact, options: Options) -> Options:
     """The options that a kernel was compiled with in the end."""
     form = artifact.asm.get(_FORM)
     if form is None:
@@ -263,40 +129,30 @@ def _taken(artifact: Artifact, options: Options) -> Options:
     return replace(options, **{**found, "disable": tuple(found["disable"])})
 
 
-_as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
+as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
 
 
 @contextmanager
 def forms_as_asked() -> Generator[None]:
     """Let kernels that need more shared memory than there is fail: an autotuner has other configurations."""
-    token = _as_asked.set(True)
+    token = as_asked.set(True)
     try:
         yield
     finally:
-        _as_asked.reset(token)
+        as_asked.reset(token)
 
 
-def _front_end(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
-    from tilewright.ir.formats import formats_read_when_used
-
-    with formats_read_when_used():
-        return build_ir(kernel, signature, options)
-
-
-def _compile_with(
+def compile_with(
     kernel: Any,
     signature: Mapping[str, ArgumentType],
     options: Options,
     machine: TargetInfo,
     module: Any = None,
 ) -> Artifact:
-    """`module`: the kernel's tile IR, if it has been built already (consumed)."""
-    from tilewright.ir.formats import formats_read_when_used
-
-    module = module or _front_end(kernel, signature, options)
+    """The kernel with these options alone; `module`: its tile IR, if it has been built already (consumed)."""
+    module = module or build_ir(kernel, signature, options)
     try:
-        with formats_read_when_used():
-            return compile_module(module, options, machine)
+        return compile_module(module, options, machine)
     except TilewrightError as error:
         if error.location is None:
             error.location = SourceLocation(
