@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 _FLUSH_BYTES = 256 << 20
 _CYCLES_PER_SECOND = 1.9e9
 """Of the GPU's clock, for the spin that lets launches queue up."""
@@ -31,8 +33,6 @@ class Times:
 
 def time_against(first: Callable[[], Any], second: Callable[[], Any], seconds: float) -> Times:
     """Time two launches for about `seconds`. Rounds alternate, and so does which comes first in a round."""
-    import torch
-
     functions = (first, second)
     flush = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
     host = [_host_seconds(f) for f in functions]
@@ -55,8 +55,6 @@ def time_against(first: Callable[[], Any], second: Callable[[], Any], seconds: f
 
 def fastest(functions: Sequence[Callable[[], Any]], seconds: float) -> int:
     """The position of the function that takes the GPU the shortest time, measured for about `seconds`."""
-    import torch
-
     if len(functions) < 2:
         return 0
     flush = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
@@ -75,8 +73,6 @@ def fastest(functions: Sequence[Callable[[], Any]], seconds: float) -> int:
 
 def _host_seconds(function: Callable[[], Any], runs: int = 8) -> float:
     """CPU time of a launch."""
-    import torch
-
     function()
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -88,8 +84,6 @@ def _host_seconds(function: Callable[[], Any], runs: int = 8) -> float:
 
 
 def _gpu_seconds(function: Callable[[], Any]) -> float:
-    import torch
-
     start, end = _events(2)
     start.record()
     function()
@@ -100,8 +94,6 @@ def _gpu_seconds(function: Callable[[], Any]) -> float:
 
 def _burst(function: Callable[[], Any], runs: int, host: float, flush: Any) -> list[float]:
     """Microseconds of launches that were queued before the first began."""
-    import torch
-
     spin = min(_LONGEST_SPIN, (host + 3e-5) * runs * 1.3)
     torch.cuda._sleep(int(spin * _CYCLES_PER_SECOND))
     events: list[Sequence[Any]] = []
@@ -117,6 +109,4 @@ def _burst(function: Callable[[], Any], runs: int, host: float, flush: Any) -> l
 
 
 def _events(count: int) -> list[Any]:
-    import torch
-
     return [torch.cuda.Event(enable_timing=True) for _ in range(count)]
