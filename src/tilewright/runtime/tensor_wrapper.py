@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tilewright.dtypes import element_type
 from tilewright.errors import LaunchError
-from tilewright.runtime.specialize import array_address, element_type
+from tilewright.runtime.specialize import array_address
 
 
 class TensorWrapper:

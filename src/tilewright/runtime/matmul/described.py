@@ -15,6 +15,7 @@ import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from tilewright import dtypes
+from tilewright.dtypes import element_type
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
@@ -31,7 +32,6 @@ from tilewright.runtime.specialize import (
     ArgumentType,
     MockTensor,
     Specializer,
-    element_type,
     is_array,
 )
 from tilewright.runtime.tracebacks import located
