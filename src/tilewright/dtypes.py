@@ -453,6 +453,17 @@ def element_type(array_dtype: Any) -> dtype:
     return found
 
 
+def accumulators(kind: dtype) -> tuple[dtype, ...]:
+    """Types that matmuls of `kind` can be summed in, the usual one first."""
+    if kind.is_int():
+        return (int64 if kind.primitive_bitwidth == 64 else int32,)
+    if kind.is_fp64():
+        return (float64,)
+    if kind.is_fp16() or kind.is_fp8():
+        return (float32, float16)
+    return (float32,)
+
+
 def like(container: Any, items: Sequence[Any]) -> Any:
     """A list, named tuple or tuple like `container` that holds `items`; a shape of an array is a tuple."""
     if hasattr(container, "_fields"):

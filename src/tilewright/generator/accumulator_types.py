@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright import dtypes
+from tilewright.dtypes import accumulators
 from tilewright.errors import CompilationError
-from tilewright.generator.contraction import accumulators
 from tilewright.generator.description import Access, Argument
 from tilewright.ir.types import SHORT_NAMES
 

@@ -150,7 +150,7 @@ class Contraction:
 
     def __post_init__(self) -> None:
         if self.accumulator is None:
-            object.__setattr__(self, "accumulator", accumulators(self.a.dtype)[0])
+            object.__setattr__(self, "accumulator", dtypes.accumulators(self.a.dtype)[0])
         self._check_types()
         for what, item in self.matrices:
             if item.order not in ORDERS:
@@ -171,7 +171,7 @@ class Contraction:
             raise KernelTypeError(
                 f"a matmul of {a} and {b}: the element types differ", help="convert one of them"
             )
-        allowed = accumulators(a)
+        allowed = dtypes.accumulators(a)
         if self.accumulator not in allowed:
             raise KernelTypeError(
                 f"a matmul of {a} accumulates in {' or '.join(map(str, allowed))}, not in "
@@ -229,14 +229,3 @@ class Contraction:
         for extra in self.extras:
             total += sizes[extra.axes] * extra.dtype.itemsize * (batch if any(extra.batch) else 1)
         return total
-
-
-def accumulators(kind: dtype) -> tuple[dtype, ...]:
-    """Types that matmuls of `kind` can be summed in, the usual one first."""
-    if kind.is_int():
-        return (dtypes.int64 if kind.primitive_bitwidth == 64 else dtypes.int32,)
-    if kind.is_fp64():
-        return (dtypes.float64,)
-    if kind.is_fp16() or kind.is_fp8():
-        return (dtypes.float32, dtypes.float16)
-    return (dtypes.float32,)

@@ -87,14 +87,7 @@ class Linalg(Reductions):
 
     def _dot_type(self, a: TensorValue, b: TensorValue, acc: Any, out: Any) -> Any:
         """The accumulator's type, checked against `acc` and `out_dtype`."""
-        if a.dtype.is_int():
-            allowed: tuple[Any, ...] = (t.int64 if a.dtype.primitive_bitwidth == 64 else t.int32,)
-        elif a.dtype.is_fp64():
-            allowed = (t.float64,)
-        elif a.dtype.is_fp16() or a.dtype.is_fp8():
-            allowed = (t.float32, t.float16)
-        else:
-            allowed = (t.float32,)
+        allowed = t.accumulators(a.dtype)
         if a.dtype.is_int() and out in (t.float32, a.dtype):
             out = None  # as in Triton, integers ignore its default and their own type: they add in int32
         wanted = acc.dtype if isinstance(acc, TensorValue) else out
