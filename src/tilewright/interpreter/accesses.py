@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import OutOfBoundsError
+from tilewright.interpreter import Executor
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import PointerValue
 from tilewright.interpreter.registry import Attributes, Kinds, implements, kind_of
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 
 @implements("tile.addptr")

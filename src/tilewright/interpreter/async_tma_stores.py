@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
+from tilewright.interpreter import Executor
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.shared_memory import Stage, fault, read_stage, tma_tile_elements
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 
 @dataclass(frozen=True)

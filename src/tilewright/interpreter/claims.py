@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import scf
@@ -19,12 +19,10 @@ from xdsl.ir import Operation
 from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import Entry
 from tilewright.errors import ClaimError
+from tilewright.interpreter import Executor
 from tilewright.interpreter.pointers import Allocation, PointerValue
 from tilewright.interpreter.races import WarpRaces
 from tilewright.ir.location import location_of
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 _ASSUMES = tile.AssumesAttr.name
 _SHOWN = 4

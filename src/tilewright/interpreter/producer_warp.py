@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
+from tilewright.interpreter import Executor
 from tilewright.interpreter.shared_memory import fault
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 
 class ProducerWarp:

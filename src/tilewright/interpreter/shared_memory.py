@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -19,15 +19,13 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import InterpreterError, SourceLocation
+from tilewright.interpreter import Executor
 from tilewright.interpreter.accesses import view_lanes
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.registry import kind_of, plain
 from tilewright.interpreter.tiles import dot
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 _POISON, _FLYING, _UNSEEN, _READY, _RELEASED = "poison", "flying", "unseen", "ready", "released"
 _WHY_NOT = {

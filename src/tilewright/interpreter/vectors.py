@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -12,13 +12,11 @@ from xdsl.ir import Operation
 from tilewright import dtypes
 from tilewright.dialects import cpu, tile
 from tilewright.errors import InterpreterError, OutOfBoundsError
+from tilewright.interpreter import Executor
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.registry import Attributes, Kinds, implements, kind_of, plain
 from tilewright.interpreter.tiles import counts, dot, on_values
 from tilewright.ir.types import SHORT_NAMES
-
-if TYPE_CHECKING:
-    from tilewright.interpreter.executor import Executor
 
 
 def _lanes(kinds: Kinds) -> int:

@@ -9,15 +9,13 @@ store could be computed after it.) Predicates and addresses are not counted.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.instruction_order import is_pure, operands_of, registers_of
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _LOADS = re.compile(r"\b(ld\.(global|shared)|ldmatrix)\b")
 _PARTS = (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
+from tilewright.backends.cpu.lower import KernelCodegen
 from tilewright.backends.cpu.lower.output import record_fault
 from tilewright.backends.llvm.types import I32, I64, Value, any_lane, constant, splat, steps
 from tilewright.dialects import cpu
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen import KernelCodegen
 
 
 def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, SSAValue
 
-from tilewright.backends.cpu.lower import strided
+from tilewright.backends.cpu.lower import KernelCodegen, strided
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.blocks import conditional, retry
 from tilewright.backends.llvm.elementwise import lower_elementwise
@@ -32,9 +32,6 @@ from tilewright.backends.llvm.types import (
 )
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.dot_plan import DotPlan
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen import KernelCodegen
 
 _LINE = 64
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType, f32, f64
 from xdsl.ir import Attribute
 
+from tilewright.backends.cpu.lower import KernelCodegen
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.types import I32, I64, POINTER, Value, constant_bytes
 from tilewright.dialects import cpu, tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen import KernelCodegen
 
 FREE, TAKEN, BUSY = 0, 1, 2
 

@@ -7,13 +7,14 @@ farther from both than a page's size, so that loading them cannot fault; they ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.backends.cpu.lower import KernelCodegen
 from tilewright.backends.llvm.types import (
     I1,
     I32,
@@ -29,9 +30,6 @@ from tilewright.backends.llvm.types import (
 )
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.emit import constant_int
-
-if TYPE_CHECKING:
-    from tilewright.backends.cpu.codegen import KernelCodegen
 
 _LARGEST = 4
 

@@ -6,18 +6,14 @@ Zeros of both signs are equal, and NaNs, for which the combination depends on it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.llvm.types import F32, I32, Value, call
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _EVERYONE = -1
 _LARGEST = (1 << 31) - 1

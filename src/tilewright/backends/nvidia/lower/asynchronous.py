@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as kinds
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import I32, Value, as_vector
-from tilewright.backends.nvidia.lower import instruction_order
+from tilewright.backends.nvidia.lower import KernelCodegen, instruction_order
 from tilewright.backends.nvidia.lower.instruction_order import tree_of
 from tilewright.backends.nvidia.lower.matrix_access import store_matrices
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
@@ -35,10 +35,6 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.targets import Feature
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
-
 
 # ---- addresses in a buffer --------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
@@ -14,7 +13,7 @@ from tilewright.backends.llvm.blocks import both, conditional, retry, where
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.inline_ptx import names
 from tilewright.backends.llvm.types import I32, I64, Value
-from tilewright.backends.nvidia.lower import memory
+from tilewright.backends.nvidia.lower import KernelCodegen, memory
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.vector_access import (
@@ -30,9 +29,6 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_volatile
 from tilewright.passes.gpu.analysis.accesses import CHECKED, vector_of
 from tilewright.targets import Feature
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _INTEGER = {
     "add": ("add", "u"), "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"),

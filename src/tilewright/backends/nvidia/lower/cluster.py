@@ -10,14 +10,11 @@ reductions are the only exchanges, mbarriers track the partial results and no cl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import I32, Builder, Value, call
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
+from tilewright.backends.nvidia.lower import KernelCodegen
 
 SHARED, CLUSTER_SHARED = ir.PointerType(None, 3), ir.PointerType(None, 7)
 

@@ -15,7 +15,6 @@ barriers (`cluster`), which release and acquire all memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects import arith, func, scf
@@ -31,16 +30,13 @@ from tilewright.backends.llvm.types import (
     elements,
     load_elements,
 )
-from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower import KernelCodegen, cluster
 from tilewright.backends.nvidia.lower.tma import wait_for_phase
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.gpu.analysis.shared_allocation import BARRIER
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _WORD = 4
 _MAX_VECTOR = 4

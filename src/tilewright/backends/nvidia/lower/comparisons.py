@@ -6,17 +6,13 @@ the start) has no more is found once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.dialects import tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 def lower_compare(gen: KernelCodegen, op: tile.CmpIOp) -> None:

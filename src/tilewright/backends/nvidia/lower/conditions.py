@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
@@ -16,11 +15,9 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import I32, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.packed_floats import PAIRS
 from tilewright.targets import Feature
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _OPERATIONS = {"arith.andi": "and", "arith.ori": "or"}
 _FORMS = {

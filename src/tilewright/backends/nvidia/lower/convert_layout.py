@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from math import prod
 from operator import or_, xor
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import blocks
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import I8, I32, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.lane_selects import convert_by_selects, plan_selects
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
@@ -40,9 +40,6 @@ from tilewright.layouts.fragments import exchanges_in_quads
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import conflict_free_orders, wavefronts
 from tilewright.targets import Feature
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes that rows of a conversion may be padded by."""

@@ -9,7 +9,7 @@ is not in use when it is encoded again: loads have completed when their loop is 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
@@ -18,15 +18,13 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import I8, I32, I64, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
 from tilewright.backends.nvidia.tensor_maps import BYTES
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.emit import constant_int
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
 """Unsigned integer codes of `tensormap.replace.tile.elemtype`, by element size in bytes."""

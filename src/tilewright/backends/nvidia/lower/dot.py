@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import f16
@@ -12,6 +12,7 @@ from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import I32, Value, llvm_type
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (
     SharedTile,
@@ -28,9 +29,6 @@ from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.select_mma import instruction_of
 from tilewright.targets import Feature, MmaInstruction
 from tilewright.targets.instructions import PAIRS
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _FLOAT8 = ("e4m3", "e5m2")
 

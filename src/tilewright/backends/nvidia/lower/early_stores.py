@@ -10,17 +10,15 @@ kernels whose weights are loaded between stores have this order already (`read_o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite.ir.instructions import Instruction
 
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.instruction_order import depth_first, is_load, is_pure
 from tilewright.backends.nvidia.lower.read_only_loads import is_store
 from tilewright.passes.gpu.analysis.num_ctas import CTAS_PER_SM
 from tilewright.passes.gpu.order_instructions import ORDER_INSTRUCTIONS
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 def store_early(gen: KernelCodegen) -> None:

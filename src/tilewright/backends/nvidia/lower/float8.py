@@ -6,7 +6,7 @@ Every 8-bit float is an fp16, too. The software conversion in `backends/llvm/cas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
@@ -16,13 +16,10 @@ from xdsl.ir import Attribute, Operation
 from tilewright.backends.llvm.casts import from_f32, to_f32
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import F32, I8, I16, I32, Value, as_vector, elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import words_of
 from tilewright.targets import Feature
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
-
 
 _NAMES: dict[type[Attribute], str] = {Float8E5M2Type: "e5m2", Float8E4M3FNType: "e4m3"}
 

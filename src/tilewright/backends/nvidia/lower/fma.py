@@ -8,20 +8,16 @@ constant offsets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.types import F32, I8, I32, Value, load_elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, SharedLayout
 from tilewright.passes.gpu.select_mma import SHARED_FMA
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _WIDE = 4
 """Elements of one read."""

@@ -8,13 +8,14 @@ are read element by element.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.types import I32, Value, load_elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
@@ -43,9 +44,6 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import vector_of
 from tilewright.passes.gpu.select_mma import instruction_of
 from tilewright.targets import MmaInstruction
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 class Fragments(Protocol):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import I32, Value, elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _TYPES: dict[str, Any] = {
     "b": ir.IntType(1), "h": ir.IntType(16), "r": I32, "l": ir.IntType(64), "f": ir.FloatType(),

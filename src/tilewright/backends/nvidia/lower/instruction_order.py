@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.passes.gpu.order_instructions import ORDER_INSTRUCTIONS
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _MIN_LOADED = 32
 """Minimum number of loaded registers of a segment that is considered."""

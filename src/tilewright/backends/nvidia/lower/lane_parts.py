@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import I32
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.reductions import shuffle
 from tilewright.dialects import gpu, tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _LANE_BITS = 5
 

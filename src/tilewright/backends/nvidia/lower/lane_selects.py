@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from operator import xor
-from typing import TYPE_CHECKING
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 Selects = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 """Bits of the lane's index, and for each register of the new layout the old ones that lanes keep, by the value of

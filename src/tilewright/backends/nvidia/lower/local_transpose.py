@@ -9,11 +9,10 @@ matrix, is chosen so that the 8 rows of every matrix meet different banks on eit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import I32, Value, as_vector, call
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.matrix_access import load_matrices, store_matrices
 from tilewright.dialects import gpu
@@ -25,9 +24,6 @@ from tilewright.layouts.shared import (
     SharedLayout,
     is_transposable,
 )
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:

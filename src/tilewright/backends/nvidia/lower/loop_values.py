@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -25,6 +24,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.reductions import combination, in_thread
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.backends.nvidia.lower.wgmma import accumulator_registers
@@ -32,10 +32,6 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import words_of
 from tilewright.passes.analysis.edit import end_of
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
-
 
 _WORD_BYTES = 4
 

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import I32, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import wavefronts
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 ROW_BYTES = 16
 """Bytes per matrix row."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerAttr
@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
 from tilewright.backends.llvm.types import I32, I64, Value, clamped, constant, llvm_type
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.register_groups import representatives
 from tilewright.backends.nvidia.lower.vector_access import (
     Hints,
@@ -42,9 +43,6 @@ from tilewright.passes.gpu.analysis.accesses import (
     tile_of,
     vector_of,
 )
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _FEW_COMPARISONS = 4
 """With a limit, below which 64 bits of it are compared: each comparison takes two instructions then."""

@@ -8,18 +8,14 @@ more than 80 without. Words with two narrow elements stay packed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import I32, Builder, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.vector_access import pack, unpack
 from tilewright.dialects import tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _WORD = 4
 _MAX_SHIFT = 31

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
@@ -12,13 +10,11 @@ from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import where
 from tilewright.backends.llvm.types import I1, I8, I32, I64, POINTER, Value, call, constant_bytes
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.vector_access import part_of
 from tilewright.dialects import tile
 from tilewright.ir.location import source_location
 from tilewright.layouts import Layout
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 ASSERT_TRAPS = "gpu.assert_traps"
 """Attribute of functions whose failed assertions end the kernel."""

@@ -7,7 +7,7 @@ conversions, two operations and one rounding; results are the same, since fp32 h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
@@ -17,12 +17,9 @@ from xdsl.ir import Attribute, Operation
 
 from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import I16, I32, BFloatType, Value, call, elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.vector_access import joined, storage, unpack
 from tilewright.dialects import tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
-
 
 PAIRS: dict[type[Attribute], tuple[ir.Type, str]] = {
     BFloat16Type: (ir.VectorType(BFloatType(), 2), "v2bf16"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from tilewright.backends.llvm.types import I32, I64, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.tma import elected
 from tilewright.dialects import gpu, tile
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _GRANULE = 16
 """Addresses and sizes of bulk prefetches are multiples of this many bytes."""

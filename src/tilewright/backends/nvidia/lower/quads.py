@@ -7,18 +7,14 @@ which lanes t < 2 read, and z1 = (p1, p3), which lanes t >= 2 read. Lane t = 2 t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llvmlite import ir
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx
 from tilewright.backends.llvm.types import I8, I32, Value, elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import WANTED, blocks_of, exchanged_words
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _IN_ORDER, _SWAPPED = (0x5410, 0x7632), (0x1054, 0x3276)
 """`prmt` selectors of the low and the high halves of two words, in order and swapped."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from llvmlite.ir.instructions import ExtractValue, Instruction, LoadInstr, StoreInstr
 
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.instruction_order import (
     is_load,
     is_pure,
@@ -37,7 +38,6 @@ from tilewright.backends.nvidia.occupancy import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
     from tilewright.targets import TargetInfo
 
 _STORE = re.compile(r"^(@\$\d+ )?st\.global[^;]*;$")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects import arith
@@ -18,7 +17,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import I32, Value, as_vector, elements
-from tilewright.backends.nvidia.lower import arg_reductions, cluster
+from tilewright.backends.nvidia.lower import KernelCodegen, arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.conditions import combine_comparisons
 from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
@@ -29,9 +28,6 @@ from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.defer_lane_sums import IN_PARTS
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 Group = list[Value]
 """One value of each operand of a reduction."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.dialects import gpu, tile
 from tilewright.passes.gpu.analysis.accesses import COUNTING, EQUAL
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 def representatives(op: Operation, name: str = "") -> list[int] | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from tilewright.backends.llvm.blocks import where
 from tilewright.backends.llvm.types import I32, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.reductions import (
     Group,
     along,
@@ -30,9 +30,6 @@ from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 Line = list[Group]
 """The elements of a run, in the order of the scan."""

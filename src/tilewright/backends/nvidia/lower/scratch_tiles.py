@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.blocks import both
 from tilewright.backends.llvm.types import I8, I32, Value, as_vector, llvm_type, load_elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.vector_access import register, storage, unpack, with_copies
 from tilewright.dialects import gpu, tile
@@ -27,9 +28,6 @@ from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.gpu.analysis.accesses import vector_of
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _PAD_BYTES = 16
 _WIDEST = 16

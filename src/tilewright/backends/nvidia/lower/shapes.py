@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.dialects import tile
 from tilewright.dialects.tile.layout_verification import reshaped
 from tilewright.errors import PassError
 from tilewright.ir.types import defining_op
 from tilewright.layouts.layout import Layout, Vector
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 
 def lower_splat(gen: KernelCodegen, op: tile.SplatOp) -> None:

@@ -6,15 +6,13 @@ from the layout: `(lane & 7) * 4` elements of 4 bytes are 16 bytes apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as llvm
 
 from tilewright.backends.llvm.types import Value
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
+from tilewright.backends.nvidia.lower import KernelCodegen
 
 _WIDEST = 16
 """Bytes of the widest access."""

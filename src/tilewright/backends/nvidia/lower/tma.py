@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import arith
@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import I32, I64, Value
-from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower import KernelCodegen, cluster
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.device_maps import map_address
 from tilewright.backends.nvidia.lower.programmatic_launch import prefetch_tensor_maps
@@ -25,9 +25,6 @@ from tilewright.passes.gpu.analysis.cluster_loops import SHARED
 from tilewright.passes.gpu.analysis.shared_allocation import BARRIER
 from tilewright.passes.gpu.multicast_tma_loads import halves
 from tilewright.passes.gpu.select_mma import SHARED_FMA
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _WARPGROUP = 4
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from llvmlite.ir import instructions
@@ -11,13 +11,10 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import I64, Value, as_vector, elements, llvm_type
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.dialects import tile
 from tilewright.layouts.layout import Layout
 from tilewright.passes.gpu.order_instructions import READ_ONLY
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
-
 
 _EVICTIONS = ("evict_first", "evict_last", "no_allocate")
 """Eviction policies that have a qualifier."""

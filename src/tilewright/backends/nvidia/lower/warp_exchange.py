@@ -8,21 +8,17 @@ Each conversion has its own bytes, behind the mbarriers, as long as no fewer CTA
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.backends.llvm.types import I8, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, runs_of
 from tilewright.backends.nvidia.lower.warp_shuffles import plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.gpu.analysis.shared_allocation import max_scratch_bytes
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _LANE_BITS = 5
 _WIDEST = 16

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.types import I32, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.reductions import shuffle
 from tilewright.layouts import Layout
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _BITS = 5
 _MOST_SHUFFLES = 16

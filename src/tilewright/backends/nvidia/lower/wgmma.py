@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import copysign
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -20,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.llvm.inline_ptx import inline_ptx, names
 from tilewright.backends.llvm.types import I32, I64, Value
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
@@ -35,9 +35,6 @@ from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.emit import constant_int, uniform_constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _WIDEST = 256
 """Columns of the widest `wgmma`."""

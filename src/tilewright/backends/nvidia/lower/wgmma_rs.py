@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tilewright.backends.llvm.types import I32, Value, load_elements
+from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts.wgmma_partition import WgmmaPartition
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-
-if TYPE_CHECKING:
-    from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _MOST_WORDS = 16
 """Registers of an operand that are read together; as many are in flight."""
