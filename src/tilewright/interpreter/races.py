@@ -10,14 +10,13 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import RaceError, SourceLocation
-from tilewright.interpreter.pointers import Allocation
+from tilewright.interpreter.pointers import Access, Allocation, Part
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 
 if TYPE_CHECKING:
     from tilewright.interpreter.claims import Touched
     from tilewright.interpreter.executor import Executor
-    from tilewright.interpreter.pointers import Access, Part
 
 
 class _Site(NamedTuple):

@@ -9,22 +9,19 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from xdsl.ir import Operation
 
 from tilewright.backends import registry
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.dialects import cpu, gpu, tile
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import location_of
-from tilewright.passes.analysis.remarks import recorded
+from tilewright.passes.analysis.remarks import Remark, recorded
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, tile_of, vector_of
 from tilewright.runtime.compiler import build_ir, compiling_for
 from tilewright.runtime.specialize import ArgumentType
-
-if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
-    from tilewright.passes.analysis.remarks import Remark
 
 _RANKS = {
     "strided": 1,

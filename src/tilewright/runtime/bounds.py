@@ -10,16 +10,18 @@ import contextlib
 import functools
 import io
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.errors import OutOfBoundsError, SourceLocation, TilewrightError
+from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import opened
 from tilewright.runtime.grids import program_of
-from tilewright.runtime.specialize import ir_arguments, numpy_address_reader, typed_items
-
-if TYPE_CHECKING:
-    from tilewright.runtime.compiled import CompiledKernel
-    from tilewright.runtime.specialize import ArgumentType
+from tilewright.runtime.specialize import (
+    ArgumentType,
+    ir_arguments,
+    numpy_address_reader,
+    typed_items,
+)
 
 #: extent of an array that does not say its own
 _UNBOUNDED = (0, (1 << 63) - 1)

@@ -11,15 +11,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.backends.base import Options
 from tilewright.dtypes import constexpr
+from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.specialize import ArgumentType, signature_text
-
-if TYPE_CHECKING:
-    from tilewright.runtime.compiled import CompiledKernel
 
 Hook = Callable[..., Any]
 

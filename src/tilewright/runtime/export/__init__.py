@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.export.interface import Part, header_of, interface_of
-
-if TYPE_CHECKING:
-    from tilewright.runtime.compiled import CompiledKernel
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.backends.base import Argument, Artifact, LaunchPlan
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
+from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.export import grids
 from tilewright.targets import TargetInfo
-
-if TYPE_CHECKING:
-    from tilewright.runtime.compiled import CompiledKernel
 
 #: results of the C function: 0, these, or one of the offsets below plus an index
 BAD_GRID, OUT_OF_MEMORY = 1, 2

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -14,12 +14,10 @@ import numpy
 from tilewright import config
 from tilewright.dtypes import dtype
 from tilewright.generator.contraction import Part
+from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.devices import Place, stream_function
 from tilewright.runtime.matmul.aliasing import OutputAliasCheck
 from tilewright.runtime.matmul.kernels import GeneratedKernel
-
-if TYPE_CHECKING:
-    from tilewright.runtime.compiled import CompiledKernel
 
 
 class Launch:
