@@ -101,11 +101,13 @@ def _identity(argument: Any) -> Any:
 
 
 def _with_constants(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Operands, the number among them as a constant of the last one's type (that of a `select` is not the first's)."""
-    if not any(isinstance(each, int) for each in arguments):
-        return arguments
-    kind = next(each.type for each in reversed(arguments) if isinstance(each, ir.Value))
-    return tuple(ir.Constant(kind, each) if isinstance(each, int) else each for each in arguments)
+    """Arguments of which the last two are operands: a number among them as a constant of the other's type."""
+    *first, x, y = arguments
+    if isinstance(y, int):
+        return *first, x, ir.Constant(x.type, y)
+    if isinstance(x, int):
+        return *first, ir.Constant(y.type, x), y
+    return arguments
 
 
 def _accepting_numbers(make: Callable[..., Any], shares: bool) -> Callable[..., Any]:
