@@ -7,6 +7,7 @@ pointer came from; `Checks` turns on stricter rules. An element `i1` takes one b
 from __future__ import annotations
 
 import bisect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,6 @@ from tilewright.errors import (
     UnwrittenMemoryError,
 )
 from tilewright.interpreter.arrays import array_memory
-from tilewright.interpreter.atomic_kinds import COMBINE
 from tilewright.interpreter.known_arrays import KnownArrays
 from tilewright.interpreter.pointers import (
     Access,
@@ -443,3 +443,36 @@ def _element_view(
         return None, None
     count = (data.size - start) // size
     return data[start : start + count * size].view(kind), (offsets - start) // size
+
+
+# ---- results of atomic operations ------------------------------------------------------------------------
+
+
+def _unsigned(choose: Callable[[int, int], bool]) -> Callable[[Any, Any], Any]:
+    def combine(a: Any, b: Any) -> Any:
+        bits = 8 * np.asarray(a).itemsize
+        return a if choose(int(a) % (1 << bits), int(b) % (1 << bits)) else b
+
+    return combine
+
+
+def _wrapping_add(a: Any, b: Any) -> Any:
+    kind = np.asarray(a).dtype
+    return np.asarray(int(a) + int(b) & (1 << 8 * kind.itemsize) - 1, np.uint64).astype(kind)
+
+
+#: `kind` of `tile.atomic_rmw` → (old value, operand) → new value
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _wrapping_add,
+    "fadd": lambda a, b: a + b,
+    "max": np.maximum,
+    "min": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "umax": _unsigned(operator.ge),
+    "umin": _unsigned(operator.le),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "xchg": lambda a, b: b,
+}

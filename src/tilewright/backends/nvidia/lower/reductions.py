@@ -24,7 +24,7 @@ from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.backends.nvidia.threads import shuffle_word
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.defer_lane_sums import IN_PARTS
@@ -421,3 +421,27 @@ def peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Va
     kind = ir.IntType(8 * where.size)
     bits = gen.builder.load(_slot(gen, where, row, column), typ=kind, align=where.size)
     return register(gen, bits, where.element)
+
+
+# ---- sums of which each lane of a row holds a part -------------------------------------------------------
+
+_LANE_BITS = 5
+
+
+def lower_split(gen: KernelCodegen, op: gpu.SplitOverLanesOp) -> None:
+    b = gen.builder
+    others = b.and_(gen.threads.lane, op.lanes.value.data)
+    first = b.icmp_unsigned("==", others, 0)
+    parts = gen.parts(op.source)
+    gen.bind(op.result, [b.select(first, v, ir.Constant(v.type, -0.0)) for v in parts])
+
+
+def lower_sum(gen: KernelCodegen, op: gpu.SumOverLanesOp) -> None:
+    """A butterfly, so that all lanes get the same bits."""
+    b, element = gen.builder, tile.element_of(op.source)
+    values = gen.parts(op.source)
+    for bit in reversed(range(_LANE_BITS)):
+        if op.lanes.value.data >> bit & 1:
+            distance = ir.Constant(I32, 1 << bit)
+            values = [b.fadd(v, shuffle(gen, v, element, "bfly", distance)) for v in values]
+    gen.bind(op.result, values)
