@@ -495,6 +495,6 @@ def _reachable(
     """The values for a kernel that is interpreted: GPU arrays are copied to the host for the duration."""
     if place is None:
         return nullcontext(values)
-    from tilewright.runtime.host_copies import on_host
+    from tilewright.runtime.gpu_memory import on_host
 
     return on_host(values, place)

@@ -72,7 +72,7 @@ def merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
 class Snapshot:
     """A copy of the memory of some arguments; `restore()` writes it back, any number of times.
 
-    Memory of GPUs is kept on the GPU (`gpu_snapshot`). The arguments live at least as long as the
+    Memory of GPUs is kept on the GPU (`gpu_memory`). The arguments live at least as long as the
     snapshot: memory that had gone back to the allocator meanwhile would be overwritten.
     """
 
@@ -86,7 +86,7 @@ class Snapshot:
         on_gpu = [value for value in values if device_of(value) is not None]
         self._device: list[Any] = []
         if on_gpu:
-            from tilewright.runtime.gpu_snapshot import gpu_copies
+            from tilewright.runtime.gpu_memory import gpu_copies
 
             self._device = gpu_copies(on_gpu)
 
