@@ -11,11 +11,9 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
 from tilewright import dtypes
-from tilewright.frontend.values import Leaf, same_value, widened
+from tilewright.frontend.values import NUMBERS, Leaf, same_value, widened
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe, type_text
-
-_NUMBERS = (bool, int, float)
 
 
 @dataclass
@@ -39,8 +37,8 @@ def needed_change(inside: Any, end: Any) -> Any:
             return None
         kind = widened(inside.type, end.type)
         return Leaf(kind) if kind is not None and kind != inside.type else None
-    if isinstance(inside, _NUMBERS):  # in a tuple: numbers by themselves are tensors here
-        changes = isinstance(end, (TensorValue, *_NUMBERS)) and not same_value(inside, end)
+    if isinstance(inside, NUMBERS):  # in a tuple: numbers by themselves are tensors here
+        changes = isinstance(end, (TensorValue, *NUMBERS)) and not same_value(inside, end)
         return Leaf(literal_type(inside)) if changes else None
     if not isinstance(inside, tuple | list) or type(inside) is not type(end):
         return None

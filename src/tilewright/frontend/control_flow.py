@@ -65,7 +65,7 @@ class ControlFlow(BuilderState):
     ) -> None:
         """A conditional whose branches run to the end of the function or of the loop body."""
         loop = self.frame.loop
-        names: Iterable[str] = [*sorted(loop.live), BREAK, RETURNED] if loop else ()
+        names: Iterable[str] = () if loop is None else [*sorted(loop), BREAK, RETURNED]
         self.emit_if(condition, then, otherwise, [*names, RESULT])
         self.frame.stopped = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -41,13 +42,13 @@ _TYPES_MEANT = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
 class BoundMethod:
     """`x.name` of a tensor or descriptor, waiting to be called: `value` is the function."""
 
-    def __init__(self, value: Any, name: str, must_use_result: Any = False) -> None:
-        self.value = value
-        self.name = name
-        self._must_use_result = must_use_result
+    value: Any
+    name: str
+    _must_use_result: Any
 
 
 class Expressions(WhileLoops):

@@ -6,13 +6,14 @@ import ast
 import builtins
 import difflib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
 from tilewright import dtypes
-from tilewright.errors import CompilationError, KernelNameError, SourceLocation, UnsupportedSyntax
+from tilewright.errors import KernelNameError, SourceLocation, UnsupportedSyntax
 from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.frontend.values import map_tensors
 from tilewright.language.kernel_function import KernelFunction
@@ -27,23 +28,15 @@ RESULT = "$result"
 _PLAIN = (int, float, bool, str, bytes, type(None), dtypes.dtype, dtypes.pointer_type)
 
 
+@dataclass(frozen=True, eq=False)
 class Undefined:
     """Value of a name that is assigned elsewhere but not on this path; reading it raises."""
 
-    def __init__(self, message: str, help: str = "", error: type[CompilationError] | None = None):
-        self.message = message
-        self.help = help
-        self.error = error or KernelNameError
+    message: str
+    help: str = ""
 
     def raise_(self) -> None:
-        raise self.error(self.message, help=self.help)
-
-
-class LoopContext:
-    """The innermost runtime or unrolled loop being compiled: which names its joins must keep."""
-
-    def __init__(self, live: frozenset[str]) -> None:
-        self.live = live
+        raise KernelNameError(self.message, help=self.help)
 
 
 class Frame:
@@ -63,7 +56,7 @@ class Frame:
         self.locations: dict[tuple[int, int], Any] = {}
         self.caller = caller
         self.node: ast.AST = self.tree
-        self.loop: LoopContext | None = None
+        self.loop: frozenset[str] | None = None
         self.stopped = False
         self.file = fn.file
         self._lines: list[str] | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
@@ -26,9 +26,10 @@ from tilewright.frontend.carried import (
     tensor_triples,
     tl_name,
 )
-from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined, index_name
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, Undefined, index_name
 from tilewright.frontend.lanes import Lanes
 from tilewright.frontend.values import (
+    NUMBERS,
     Leaf,
     constant,
     like,
@@ -42,8 +43,6 @@ from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, counter_type, type_text
-
-_NUMBERS = (bool, int, float)
 
 
 @dataclass
@@ -71,9 +70,9 @@ class _Restart(Exception):
         self.changes = changes
 
 
-def discard(block: Block) -> None:
-    """Erase a block that is not used after all, so that outer values lose their uses in it."""
-    for op in reversed(list(block.ops)):
+def discard(block: Block, last: Operation | None = None) -> None:
+    """Erase what is in a block behind `last` and not used after all, so that outer values lose their uses in it."""
+    while (op := block.last_op) is not last and op is not None:
         op.detach()
         op.erase(safe_erase=False)
 
@@ -93,10 +92,7 @@ class Loops(Lanes):
             try:
                 return compile_loop()
             except _Restart as found:
-                while block.last_op is not last and block.last_op is not None:
-                    op = block.last_op
-                    op.detach()
-                    op.erase(safe_erase=False)
+                discard(block, last)
                 frame.loop, frame.node, frame.stopped = loop, node, False
                 for name, template in found.changes.items():
                     env[name] = self._changed(env[name], template)
@@ -113,11 +109,6 @@ class Loops(Lanes):
         return value
 
     def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
-        if node.orelse:
-            raise UnsupportedSyntax(
-                "a loop cannot have an `else` part",
-                help="set a flag in front of the loop, clear it before `break`, and test it behind",
-            )
         items = self.loop_items(node.iter)
         if isinstance(items, RangeValue):
             self._range_loop(node, items, rest)
@@ -147,7 +138,7 @@ class Loops(Lanes):
                     return
 
         saved = {name: frame.env.pop(name, None) for name in (BREAK, RETURNED)}
-        frame.loop = LoopContext(live)
+        frame.loop = live
         iterate(0)
         frame.loop = outer
         self.after_loop(rest if returns else None, saved)
@@ -195,7 +186,7 @@ class Loops(Lanes):
 
     def _promoted(self, value: Any) -> Any:
         """A number as a runtime constant; other compile-time values and those in tuples stay."""
-        if isinstance(value, _NUMBERS):
+        if isinstance(value, NUMBERS):
             value = constant(self, value, literal_type(value))
         return self.lifted(value) if self.lane_shape else value
 
@@ -241,7 +232,7 @@ class Loops(Lanes):
         if isinstance(value, Undefined):
             value.raise_()
         if isinstance(inside, TensorValue):
-            if isinstance(value, _NUMBERS):
+            if isinstance(value, NUMBERS):
                 if same_value(value, c.before):
                     return value
                 fits = number_fits(value, inside.type)
@@ -264,7 +255,7 @@ class Loops(Lanes):
         help = ""
         if isinstance(inside, TensorValue) and isinstance(value, TensorValue):
             old, new = inside.type, value.type
-            if isinstance(c.before, _NUMBERS) and not new.is_block():
+            if isinstance(c.before, NUMBERS) and not new.is_block():
                 if new.is_floating():
                     help = f"start with a float: `{c.name} = {float(c.before)}`"
                 else:
@@ -358,7 +349,7 @@ class Loops(Lanes):
         if before is None:
             start, _, step = bounds
             initial = self.tensor(self.builder.op("arith.subi", [start, step], kind), kind)
-        elif isinstance(before, _NUMBERS) and number_fits(before, kind):
+        elif isinstance(before, NUMBERS) and number_fits(before, kind):
             initial = constant(self, before, kind)
         elif isinstance(before, TensorValue) and before.type != kind and not before.shape:
             initial = self.semantics.convert(before, kind) if before.dtype.is_int() else before
@@ -390,7 +381,7 @@ class Loops(Lanes):
 
     def body(self, node: ast.For | ast.While, prepare: Callable[[], None]) -> None:
         frame = self.frame
-        frame.loop = LoopContext(frame.analysis.head[node] | frame.analysis.after[node])
+        frame.loop = frame.analysis.head[node] | frame.analysis.after[node]
         prepare()
         self.run(node.body)
         frame.stopped = False

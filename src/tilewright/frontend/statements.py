@@ -40,6 +40,11 @@ class Statements(Expressions):
         match node:
             case ast.If():
                 self.visit_if(node, rest)
+            case ast.For(orelse=[_, *_]) | ast.While(orelse=[_, *_]):
+                raise UnsupportedSyntax(
+                    "a loop cannot have an `else` part",
+                    help="set a flag in front of the loop, clear it before `break`, and test it behind",
+                )
             case ast.For():
                 self.widening(lambda: self.visit_for(node, rest))
             case ast.While():

@@ -21,7 +21,7 @@ from tilewright.semantics.values import TensorValue, describe
 if TYPE_CHECKING:
     from tilewright.frontend.frame import BuilderState
 
-_NUMBERS = (bool, int, float)
+NUMBERS = (bool, int, float)
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ def _common_type(a: Any, b: Any) -> Any:
         return a.type if a.type == b.type else widened(a.type, b.type)
     for tensor, number in ((a, b), (b, a)):
         if isinstance(tensor, TensorValue):
-            fits = isinstance(number, _NUMBERS) and number_fits(number, tensor.type)
+            fits = isinstance(number, NUMBERS) and number_fits(number, tensor.type)
             return tensor.type if fits else None
-    if not (isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS)):
+    if not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)):
         return None
     kinds = [literal_type(v) for v in (a, b)]
     for kind in (*kinds, dtypes.int64, dtypes.float32, dtypes.float64):

@@ -24,11 +24,6 @@ class WhileLoops(Loops):
     """Loops with a dynamic trip count."""
 
     def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
-        if node.orelse:
-            raise UnsupportedSyntax(
-                "a loop cannot have an `else` part",
-                help="set a flag in front of the loop, clear it before `break`, and test it behind",
-            )
         if self.lane_shape:
             if has_break(node.body):
                 self.reject_exit()
