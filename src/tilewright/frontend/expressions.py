@@ -12,12 +12,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tilewright import dtypes
-from tilewright.errors import (
-    CompilationError,
-    KernelNameError,
-    KernelTypeError,
-    UnsupportedSyntax,
-)
+from tilewright.errors import CompilationError, KernelNameError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.frame import Undefined, check_global, is_plain
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
@@ -26,13 +21,7 @@ from tilewright.language import core
 from tilewright.language.aggregates import BoundKernelFunction
 from tilewright.language.builtin import unused_result_error
 from tilewright.language.liveness import has_call
-from tilewright.semantics.values import (
-    PYTHON_BINARY,
-    PYTHON_UNARY,
-    SYMBOLS,
-    TensorValue,
-    describe,
-)
+from tilewright.semantics.values import PYTHON_BINARY, PYTHON_UNARY, SYMBOLS, TensorValue, describe
 
 #: what C and Python call types -> the language's names
 _TYPES_MEANT = {

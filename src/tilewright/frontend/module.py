@@ -20,12 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region
 
 from tilewright import dtypes
-from tilewright.errors import (
-    CompilationError,
-    InternalError,
-    KernelTypeError,
-    TilewrightError,
-)
+from tilewright.errors import CompilationError, InternalError, KernelTypeError, TilewrightError
 from tilewright.frontend import BuiltKernel
 from tilewright.frontend.calls import KernelBuilder
 from tilewright.frontend.frame import Frame

@@ -22,13 +22,7 @@ import textwrap
 from typing import Any
 
 from xdsl.dialects import affine, arith, func, memref
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    FloatAttr,
-    IndexType,
-    MemRefType,
-    f32,
-)
+from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, MemRefType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 

@@ -19,13 +19,7 @@ from tilewright.errors import (
     UnsupportedTarget,
     excerpt,
 )
-from tilewright.runtime.devices import (
-    Place,
-    could_be_gpu,
-    place_of,
-    reachable,
-    stream_library,
-)
+from tilewright.runtime.devices import Place, could_be_gpu, place_of, reachable, stream_library
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.launch_hooks import after_load, around_launch, before_load
 from tilewright.runtime.representations import compiled_html, compiled_text

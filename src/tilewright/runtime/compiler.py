@@ -24,11 +24,7 @@ from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
-from tilewright.errors import (
-    InternalError,
-    SourceLocation,
-    TilewrightError,
-)
+from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_launch
 from tilewright.runtime.backend_compile import compile_module
 from tilewright.runtime.cache import DiskCache, disk_cache

@@ -23,9 +23,7 @@ def tile_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
     from tilewright.passes.gpu.narrow_dot_operands import NarrowDotOperands
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
-    from tilewright.passes.gpu.rematerialize_across_reductions import (
-        RematerializeAcrossReductions,
-    )
+    from tilewright.passes.gpu.rematerialize_across_reductions import RematerializeAcrossReductions
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
     from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    FixedBitwidthType,
-    TensorType,
-    VectorType,
-)
+from xdsl.dialects.builtin import DenseArrayBase, FixedBitwidthType, TensorType, VectorType
 from xdsl.ir import (
     Attribute,
     BlockArgument,
@@ -23,9 +18,7 @@ from xdsl.ir import (
     SSAValue,
     TypeAttribute,
 )
-from xdsl.irdl import (
-    irdl_attr_definition,
-)
+from xdsl.irdl import irdl_attr_definition
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 

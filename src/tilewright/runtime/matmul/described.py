@@ -28,12 +28,7 @@ from tilewright.runtime.matmul.call import matmul
 from tilewright.runtime.matmul.kernels import GeneratedKernel
 from tilewright.runtime.matmul.plan import array_dtype
 from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
-from tilewright.runtime.specialize import (
-    ArgumentType,
-    MockTensor,
-    Specializer,
-    is_array,
-)
+from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, is_array
 from tilewright.runtime.tracebacks import located
 from tilewright.targets import TargetInfo
 

@@ -12,12 +12,7 @@ from tilewright.runtime.native.language import *
 from tilewright.runtime.native.pool import pool_run, run_part
 from tilewright.runtime.native.python import *
 from tilewright.runtime.native.records import *
-from tilewright.runtime.native.signals import (
-    launch_begins,
-    launch_ends,
-    stopped,
-    watch_interrupts,
-)
+from tilewright.runtime.native.signals import launch_begins, launch_ends, stopped, watch_interrupts
 
 
 def tw_spin(turns: i64) -> None:

@@ -25,19 +25,9 @@ from tilewright.backends.nvidia.lower.matrix_access import (
     take_apart,
 )
 from tilewright.backends.nvidia.lower.memory import runs
-from tilewright.backends.nvidia.lower.vector_access import (
-    joined,
-    register,
-    storage,
-    with_copies,
-)
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage, with_copies
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.fragments import (
-    INSTRUCTIONS,
-    ldmatrix_lanes,
-    ldmatrix_layout,
-    paired_lines,
-)
+from tilewright.layouts.fragments import INSTRUCTIONS, ldmatrix_lanes, ldmatrix_layout, paired_lines
 from tilewright.layouts.layout import Layout, Vector
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.effects import is_pure
