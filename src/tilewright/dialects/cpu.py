@@ -422,8 +422,4 @@ def vector_of(element: Attribute, lanes: int) -> Attribute:
     return VectorType(element, [lanes]) if lanes > 1 else element
 
 
-Cpu = Dialect(
-    "cpu",
-    operations_of(globals()),
-    [BufferType],
-)
+Cpu = Dialect("cpu", operations_of(globals()), [BufferType])

@@ -539,8 +539,4 @@ class ProxyFenceOp(Op):
     assembly_format = "$pred attr-dict"
 
 
-Gpu = Dialect(
-    "gpu",
-    operations_of(globals()),
-    [SharedType, MbarriersType],
-)
+Gpu = Dialect("gpu", operations_of(globals()), [SharedType, MbarriersType])

@@ -77,12 +77,7 @@ class Frame:
         else:
             end = len(self._line(line).rstrip()) + self.fn.column_offset
         return SourceLocation(
-            self.file,
-            self.fn.first_line + line - 1,
-            start,
-            end,
-            self.fn.fn.__name__,
-            self.caller,
+            self.file, self.fn.first_line + line - 1, start, end, self.fn.fn.__name__, self.caller
         )
 
     def _line(self, line: int) -> str:

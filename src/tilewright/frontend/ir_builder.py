@@ -124,11 +124,7 @@ class IRBuilder:
             self.current = outer
 
     def op(
-        self,
-        name: str,
-        operands: Sequence[Any],
-        result_type: Any = None,
-        **attributes: Any,
+        self, name: str, operands: Sequence[Any], result_type: Any = None, **attributes: Any
     ) -> Any:
         """Make the operation called `name`.
 

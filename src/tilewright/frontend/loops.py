@@ -403,10 +403,7 @@ class Loops(Lanes):
         return [(a, b, replaced.get(end, end)) for a, b, end in kept]
 
     def bind_results(
-        self,
-        ends: list[tuple[Carried, Any]],
-        kept: list[Kept],
-        results: Sequence[SSAValue],
+        self, ends: list[tuple[Carried, Any]], kept: list[Kept], results: Sequence[SSAValue]
     ) -> None:
         by_inside = {id(inside): r for (_, inside, _), r in zip(kept, results, strict=True)}
         for c, _ in ends:

@@ -103,6 +103,4 @@ def _prefetch(run: Executor, op: gpu.PrefetchOp) -> list[Any]:
     return []
 
 
-HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
-    gpu.PrefetchOp: _prefetch,
-}
+HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {gpu.PrefetchOp: _prefetch}

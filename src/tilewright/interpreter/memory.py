@@ -308,11 +308,7 @@ class Memory:
         return result
 
     def _out_of_bounds(
-        self,
-        access: Access,
-        wrong: np.ndarray,
-        allocation: Allocation | None,
-        masked: bool = False,
+        self, access: Access, wrong: np.ndarray, allocation: Allocation | None, masked: bool = False
     ) -> None:
         lanes = np.argwhere(wrong)
         addresses = access.pointers.addresses[wrong] if wrong.ndim else access.pointers.addresses

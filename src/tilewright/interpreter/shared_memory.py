@@ -367,8 +367,7 @@ def _tma_copy(run: Executor, op: gpu.TmaLoadOp) -> list[Any]:
     phase: _Phases = _at(run, op.barriers, op.stage)
     if phase.expected is None:
         raise fault(
-            run,
-            "issues a TMA load before gpu.mbarrier_arrive_expect_tx has set the byte count",
+            run, "issues a TMA load before gpu.mbarrier_arrive_expect_tx has set the byte count"
         )
     stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type

@@ -77,13 +77,7 @@ def _transpose(ctx: Any, attributes: Any, kinds: Kinds, *rows: Any) -> Any:
 
 @implements("cpu.vector_load")
 def _load(
-    ctx: Any,
-    attributes: Any,
-    kinds: Kinds,
-    pointer: Any,
-    offset: Any,
-    mask: Any,
-    other: Any,
+    ctx: Any, attributes: Any, kinds: Kinds, pointer: Any, offset: Any, mask: Any, other: Any
 ) -> Any:
     kind = numpy_dtype(kinds[0])
     lanes = np.int64(offset) + np.arange(_lanes(kinds))

@@ -35,10 +35,7 @@ class FastPathSource:
     """Source of the key and of the native call for arguments of given classes."""
 
     def __init__(
-        self,
-        launcher: Launcher,
-        classes: tuple[ArgumentClass, ...],
-        library: str | None = None,
+        self, launcher: Launcher, classes: tuple[ArgumentClass, ...], library: str | None = None
     ) -> None:
         self.launcher = launcher
         self.library = library

@@ -128,14 +128,7 @@ class Atomics(Memory):
         return element
 
     def _rmw(
-        self,
-        kind: str,
-        pointer: Any,
-        val: Any,
-        mask: Any,
-        sem: Any,
-        scope: Any,
-        what: str = "",
+        self, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any, what: str = ""
     ) -> TensorValue:
         what = what or f"tl.atomic_{kind}"
         pointer = self._pointer_argument(what, pointer)

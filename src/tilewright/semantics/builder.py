@@ -29,11 +29,7 @@ class Builder(Protocol):
     """See the module's text for the conventions."""
 
     def op(
-        self,
-        name: str,
-        operands: Sequence[Any],
-        result_type: Any = None,
-        **attributes: Any,
+        self, name: str, operands: Sequence[Any], result_type: Any = None, **attributes: Any
     ) -> Any:
         """Perform or emit the operation called `name`."""
         ...

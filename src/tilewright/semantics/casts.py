@@ -16,11 +16,7 @@ class Casts(SemanticsBase):
     """`tl.cast`, `x.to`, and the conversions that promotion inserts."""
 
     def cast(
-        self,
-        input: Any,
-        dtype: Any,
-        fp_downcast_rounding: Any = None,
-        bitcast: Any = False,
+        self, input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False
     ) -> TensorValue:
         x = self.to_tensor(input)
         target = self.known_dtype(dtype)
@@ -46,11 +42,7 @@ class Casts(SemanticsBase):
         return self.convert(x, target)
 
     def to(
-        self,
-        input: Any,
-        dtype: Any,
-        fp_downcast_rounding: Any = None,
-        bitcast: Any = False,
+        self, input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False
     ) -> TensorValue:
         """`x.to(dtype)`: the method form of `cast`."""
         return self.cast(input, dtype, fp_downcast_rounding, bitcast)

@@ -32,13 +32,7 @@ class Foreign(Scaled):
     """`inline_asm_elementwise` and `extern_elementwise`."""
 
     def inline_asm_elementwise(
-        self,
-        asm: Any,
-        constraints: Any,
-        args: Any,
-        dtype: Any,
-        is_pure: Any = True,
-        pack: Any = 1,
+        self, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any = True, pack: Any = 1
     ) -> Any:
         what = "tl.inline_asm_elementwise"
         text, letters = unwrap_constexpr(asm), unwrap_constexpr(constraints)

@@ -265,13 +265,7 @@ class Memory(Program):
     # ---- block pointers ------------------------------------------------------------------------
 
     def make_block_ptr(
-        self,
-        base: Any,
-        shape: Any,
-        strides: Any,
-        offsets: Any,
-        block_shape: Any,
-        order: Any,
+        self, base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
     ) -> BlockPointer:
         base = self._base_argument("tl.make_block_ptr", base)
         block = self.shape_argument(block_shape, "tl.make_block_ptr")

@@ -179,8 +179,7 @@ class TensorValue:
         concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
         if concrete is None:
             raise KernelTypeError(
-                "numpy() works only where kernels run as Python",
-                help="set TILEWRIGHT_INTERPRET=1",
+                "numpy() works only where kernels run as Python", help="set TILEWRIGHT_INTERPRET=1"
             )
         value = concrete(self.handle)
         return self._with_sign(value.copy() if hasattr(value, "copy") else value)

@@ -211,12 +211,7 @@ def float_cast_towards_zero(
 
 
 def int_to_float(
-    b: Builder,
-    value: Value,
-    source: Attribute,
-    result: Attribute,
-    signed: bool,
-    ctx: MathContext,
+    b: Builder, value: Value, source: Attribute, result: Attribute, signed: bool, ctx: MathContext
 ) -> Value:
     """Convert an integer to any floating-point type; narrow results are rounded once."""
     convert = b.sitofp if signed else b.uitofp

@@ -50,8 +50,7 @@ def tables() -> Mapping[str, Names]:
             ("knobs",),
         ),
         extended(
-            "triton.runtime.interpreter",
-            {"InterpretedFunction": f"{_KERNELS}:InterpretedFunction"},
+            "triton.runtime.interpreter", {"InterpretedFunction": f"{_KERNELS}:InterpretedFunction"}
         ),
         # _inductor/codegen/wrapper.py: what it writes out again of a user's kernel
         extended(

@@ -76,12 +76,7 @@ class _Transpose:
         self._write = stage_address(gen, op.target, op.stage)
 
     def _address(
-        self,
-        row: Value,
-        layout: SharedLayout,
-        lines: Value,
-        chunk: Value,
-        key: Value | None = None,
+        self, row: Value, layout: SharedLayout, lines: Value, chunk: Value, key: Value | None = None
     ) -> Value:
         """Of 16-byte chunk `chunk`, `lines` lines after a row, whose chunks `key` exchanges (None: the first line)."""
         b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)

@@ -142,11 +142,7 @@ def _tree(gen: KernelCodegen, block: Block, groups: list[Group]) -> Group:
 
 
 def _over_lanes(
-    gen: KernelCodegen,
-    block: Block,
-    group: Group,
-    elements: list[Attribute],
-    bits: tuple[int, ...],
+    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], bits: tuple[int, ...]
 ) -> Group:
     """Combine the values of the lanes that differ in these bits of their index; all get the result."""
     name = combination(block)

@@ -109,8 +109,7 @@ def lower_join(gen: KernelCodegen, op: tile.JoinOp) -> None:
     layout, source = gen.layout(op.result), gen.layout(op.lhs)
     halves = (gen.parts(op.lhs), gen.parts(op.rhs))
     gen.bind(
-        op.result,
-        [halves[o[-1]][source.register_of[o[:-1]]] for o in layout.register_offsets],
+        op.result, [halves[o[-1]][source.register_of[o[:-1]]] for o in layout.register_offsets]
     )
 
 
