@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.irdl import *
-from tilewright.dialects.tile.base import (
-    element_of,
-    elementwise,
-    require,
-    require_element,
-    shape_of,
-)
+from tilewright.dialects.tile.base import *
 from tilewright.dialects.tile.layout_verification import (
     same_layout,
     verify_compatible,

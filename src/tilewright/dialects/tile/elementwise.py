@@ -7,14 +7,7 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, f32
 
 from tilewright.dialects.irdl import *
-from tilewright.dialects.tile.base import (
-    Elementwise,
-    PtrType,
-    elementwise,
-    require,
-    require_element,
-    scalar_of,
-)
+from tilewright.dialects.tile.base import *
 
 
 class _CmpOp(Op):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.irdl import *
-from tilewright.dialects.tile.base import Elementwise, elementwise, ints, require, require_element
+from tilewright.dialects.tile.base import *
 
 ALIGNED = "aligned"
 """A `kind` of `tile.hint`."""

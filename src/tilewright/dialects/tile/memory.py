@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 from tilewright.dialects.irdl import *
-from tilewright.dialects.tile.base import (
-    Elementwise,
-    PtrType,
-    elementwise,
-    ints,
-    require,
-    require_element,
-    scalar_of,
-    shape_of,
-)
+from tilewright.dialects.tile.base import *
 from tilewright.dialects.tile.layout_verification import verify_compatible
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.dialects.irdl import *
-from tilewright.dialects.tile.base import (
-    MovesLanes,
-    element_of,
-    elementwise,
-    ints,
-    require,
-    require_element,
-    shape_of,
-)
+from tilewright.dialects.tile.base import *
 from tilewright.dialects.tile.layout_verification import same_layout, verify_compatible
 
 
