@@ -15,6 +15,7 @@ import numpy
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.matmul.shapes import View, view_of
+from tilewright.runtime.specialize import array_address
 
 #: how long to search for an element that two interleaved arrays share: NumPy's `max_work`, whose type its hints
 #: narrow to its two named values
@@ -52,7 +53,7 @@ class OutputAliasCheck:
         if self._tensors:
             places = tuple([x.data_ptr() for x in (out, *arrays)])
         else:
-            places = tuple([address(x) for x in (out, *arrays)])
+            places = tuple([array_address(x)[0] for x in (out, *arrays)])
         if places == self._passed:
             return
         start = places[0]
@@ -76,18 +77,6 @@ def _bounds_check(arrays: Sequence[Any]) -> Any:
     if any(type(x).__module__.partition(".")[0] != "numpy" for x in arrays):
         return None
     return numpy.may_share_memory
-
-
-def address(array: Any) -> int:
-    """Address of an array's first element."""
-    pointer = getattr(array, "data_ptr", None)
-    if pointer is not None:
-        return int(pointer())
-    for name in ("__array_interface__", "__cuda_array_interface__"):
-        interface = getattr(array, name, None)
-        if interface is not None:
-            return int(interface["data"][0])
-    raise LaunchError(f"a {type(array).__name__} does not say where it is")
 
 
 def may_have_internal_overlap(view: View) -> bool:
