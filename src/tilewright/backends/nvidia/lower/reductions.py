@@ -421,8 +421,6 @@ def peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Va
 
 # ---- sums of which each lane of a row holds a part -------------------------------------------------------
 
-_LANE_BITS = 5
-
 
 def lower_split(gen: KernelCodegen, op: gpu.SplitOverLanesOp) -> None:
     b = gen.builder
