@@ -19,15 +19,29 @@ from tilewright.errors import (
     UnsupportedTarget,
     excerpt,
 )
+from tilewright.runtime.descriptors import opened
 from tilewright.runtime.devices import Place, could_be_gpu, place_of, reachable, stream_library
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.launch_hooks import after_load, around_launch, before_load
 from tilewright.runtime.representations import compiled_html, compiled_text
+from tilewright.runtime.specialize import array_address, is_array, runtime_items
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.targets import TargetInfo
 
 #: Triton's names of stages
 _OTHER_NAMES = {"llir": "llvm", "ttir": "tile", "ttgir": "gpu"}
+
+
+def _cpu() -> Any:
+    from tilewright.runtime.drivers.cpu import driver
+
+    return driver()
+
+
+def _cuda() -> Any:
+    from tilewright.runtime.drivers.cuda import driver
+
+    return driver()
 
 
 class _Stages(Mapping[str, Any]):
@@ -248,9 +262,7 @@ class CompiledKernel:
         if not self.target.is_gpu:
             self._load()
         else:
-            from tilewright.runtime.drivers.cuda import driver
-
-            self._load(driver().current_device())
+            self._load(_cuda().current_device())
 
     def _load(self, device: int | None = None) -> Any:
         """The code in memory: the process's, or a GPU's."""
@@ -270,14 +282,10 @@ class CompiledKernel:
 
     def _loader(self, device: int | None) -> Callable[[], Any]:
         if device is None:
-            from tilewright.runtime.drivers.cpu import driver
-
-            native = driver()
+            native = _cpu()
             native.refresh_threads()
             return lambda: native.load(self.artifact)
-        from tilewright.runtime.drivers.cuda import driver as cuda_driver
-
-        gpu = cuda_driver()
+        gpu = _cuda()
         return lambda: gpu.load(self.artifact, device)
 
     def launcher(
@@ -300,9 +308,7 @@ class CompiledKernel:
                 if device is None:
                     found = self._cpu_launcher(kernel, kinds, conditions)
                 else:
-                    from tilewright.runtime.drivers.cuda import driver
-
-                    found = driver().launcher(kernel, self.plan, kinds, conditions)
+                    found = _cuda().launcher(kernel, self.plan, kinds, conditions)
                 self._launchers[case] = found
         return found
 
@@ -313,8 +319,6 @@ class CompiledKernel:
         return 2 * pointers if self.plan.checked else 0
 
     def _cpu_launcher(self, kernel: Any, kinds: Sequence[str], conditions: Sequence[int]) -> Any:
-        from tilewright.runtime.drivers.cpu import driver
-
         if hasattr(self.function, "definition_line"):
             kernel.label = f"'{self.name}' ({self.function.file}:{self.function.definition_line})"
         written = iter([a.written for a in self.plan.arguments] + [False] * self._extents)
@@ -322,7 +326,7 @@ class CompiledKernel:
             "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
             for kind in kinds
         ]
-        found, keep = driver().launcher(kernel, self.plan, kinds_now, conditions)
+        found, keep = _cpu().launcher(kernel, self.plan, kinds_now, conditions)
         self._keep.append(keep)
         return _flushing(found) if self.plan.prints else found
 
@@ -332,8 +336,6 @@ class CompiledKernel:
 
         On a GPU integers are accepted as pointers: then the current device and its stream are used.
         """
-        from tilewright.runtime.specialize import array_address, is_array
-
         given, values = values, self._runtime_values(values)
         kinds, plain = [], []
         for argument, value in zip(self.plan.arguments, values, strict=True):
@@ -361,8 +363,6 @@ class CompiledKernel:
 
     def _place(self, values: Sequence[Any]) -> Place | None:
         """The GPU to launch on, None for the CPU. Raises LaunchError for arrays that are elsewhere."""
-        from tilewright.runtime.specialize import is_array
-
         on_cpu = not self.target.is_gpu
         if on_cpu and not could_be_gpu({type(value) for value in values}):
             return None
@@ -378,9 +378,7 @@ class CompiledKernel:
                 help="kernel[grid](...) compiles for wherever the arrays are",
             )
         if place is None:
-            from tilewright.runtime.drivers.cuda import driver
-
-            return Place(driver().current_device(), stream_library())
+            return Place(_cuda().current_device(), stream_library())
         return place
 
     def _runtime_values(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -388,9 +386,6 @@ class CompiledKernel:
 
         Of descriptors and other tuples, which are given whole, the values of their run-time items.
         """
-        from tilewright.runtime.descriptors import opened
-        from tilewright.runtime.specialize import runtime_items
-
         wanted = [a.name for a in self.plan.arguments]
         values = tuple(map(opened, values))
         has_tuples = any(isinstance(value, tuple) for value in values)
@@ -428,9 +423,7 @@ class CompiledKernel:
                 raise fault_of(self, result[0], result[1], grid)
             raise self._assertion(result[0], result[1], grid)
         if result >= 1000:
-            from tilewright.runtime.drivers.cuda import driver
-
-            raise driver().launch_error(result - 1000, self.name, self.plan, grid)
+            raise _cuda().launch_error(result - 1000, self.name, self.plan, grid)
         if result == 2:
             raise MemoryError(f"{self.name}: no memory for {self.plan.scratch_bytes} scratch bytes")
         if result == 3:
@@ -449,10 +442,7 @@ class CompiledKernel:
 
     def _die(self, signal: int, offset: int, _: int) -> None:
         """Complete the signal handler's report of a memory fault with the source line, and terminate by the signal."""
-        from tilewright.runtime.drivers.cpu import driver
-
-        signals = driver().signals
-        with signals.ending(signal):
+        with _cpu().signals.ending(signal):
             place = self.location_at and self.location_at(self.artifact.object_code, offset)
             if place:
                 text = SourceLocation.__str__(place)
