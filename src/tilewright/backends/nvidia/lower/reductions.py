@@ -55,34 +55,148 @@ def along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:
 
 
 def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
-    axis = op.axis.value.data
-    layout = gen.layout(op.inputs[0])
-    elements = [tile.element_of(v) for v in op.inputs]
-    groups = in_thread(gen, op, layout, [gen.parts(v) for v in op.inputs])
-    if IN_PARTS in op.attributes:
-        groups = list(groups.values())
-    else:
-        groups = [
-            _over_lanes(gen, op.combine.block, g, elements, along(layout.lanes, axis))
-            for g in groups.values()
+    _Reduction(gen, op).emit()
+
+
+class _Reduction:
+    """Emits one reduction; a `Group` has its parts of one element of the result."""
+
+    def __init__(self, gen: KernelCodegen, op: tile.ReduceOp) -> None:
+        self.gen, self.op, self.block = gen, op, op.combine.block
+        self.axis, self.layout = op.axis.value.data, gen.layout(op.inputs[0])
+        self.elements = [tile.element_of(v) for v in op.inputs]
+
+    def emit(self) -> None:
+        gen, op, layout, axis = self.gen, self.op, self.layout, self.axis
+        found = in_thread(gen, op, layout, [gen.parts(v) for v in op.inputs])
+        groups, bits = list(found.values()), along(layout.lanes, axis)
+        if IN_PARTS not in op.attributes:
+            groups = [self._over_lanes(group, bits) for group in groups]
+        # register offsets of the result, in order of first appearance
+        offsets = list(dict.fromkeys(o[:axis] + o[axis + 1 :] for o in layout.register_offsets))
+        if op in gen.cluster_exchanges:
+            groups = self._across_cluster(groups)
+        elif along(layout.warps, axis) or layout.group_dim == axis:
+            groups = self._across_warps(groups, offsets)
+        found = dict(zip(offsets, groups, strict=True))
+        for i, result in enumerate(op.results):
+            if tile.is_tile(result):
+                target = gen.layout(result)
+                gen.bind(result, [found[o][i] for o in target.register_offsets])
+            else:
+                gen.bind(result, [groups[0][i]])
+
+    def _over_lanes(self, group: Group, bits: tuple[int, ...]) -> Group:
+        """Combine the values of the lanes that differ in these bits of their index; all get the result."""
+        gen, name = self.gen, combination(self.block)
+        if len(group) == 1 and name is not None and bits:
+            width = group[0].type.width if isinstance(group[0].type, ir.IntType) else 0
+            if width == 1 and name in _VOTES:
+                return [_vote(gen, group[0], name, bits)]
+            if 1 < width <= _WORD_BITS and name in _WHOLE_WARP and len(bits) == _LANE_BITS:
+                return [_reduce_whole_warp(gen, group[0], name)]
+        order = arg_reductions.order_of(self.block) if len(bits) == _LANE_BITS else None
+        if order is not None:
+            return arg_reductions.reduce_warp(gen, self.block, group, order)
+        for bit in reversed(bits):
+            group = self._with_other_lane(group, 1 << bit)
+        return group
+
+    def _with_other_lane(self, group: Group, distance: int) -> Group:
+        """Butterfly step: combine with the lane whose index differs in one bit; both get bitwise equal results.
+
+        The results count as one value, so both lanes must compute them identically: the lower lane's operand comes
+        first unless the combination is commutative, and no multiplication of the own operand fuses with the addition.
+        """
+        gen, b, lane = self.gen, self.gen.builder, ir.Constant(I32, distance)
+        others = [
+            shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, self.elements, strict=True)
         ]
-    offsets = _result_offsets(layout, axis)
-    if op in gen.cluster_exchanges:
-        groups = _across_cluster(gen, op, groups, elements, layout, axis)
-    elif along(layout.warps, axis) or layout.group_dim == axis:
-        groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
-    found = dict(zip(offsets, groups, strict=True))
-    for i, result in enumerate(op.results):
-        if tile.is_tile(result):
-            target = gen.layout(result)
-            gen.bind(result, [found[o][i] for o in target.register_offsets])
-        else:
-            gen.bind(result, [groups[0][i]])
+        if _commutes(self.block):
+            fused, gen.math.fp_fusion = gen.math.fp_fusion, False
+            group = gen.region(self.block, group + others)
+            gen.math.fp_fusion = fused
+            return group
+        lower = b.icmp_unsigned("==", b.and_(gen.threads.lane, lane), 0)
+        pairs = list(zip(group, others, strict=True))
+        group = [b.select(lower, mine, other) for mine, other in pairs]
+        others = [b.select(lower, other, mine) for mine, other in pairs]
+        return gen.region(self.block, group + others)
 
+    def _adjacent_lanes(self, groups: list[Group], lanes: int) -> Group:
+        """Combine the groups of a power-of-two number of adjacent lanes; all get the result."""
+        group = _tree(self.gen, self.block, groups)
+        return self._over_lanes(group, tuple(range(lanes.bit_length() - 1)))
 
-def _result_offsets(layout: Layout, axis: int) -> list[Vector]:
-    """Register offsets of the result, in order of first appearance."""
-    return list(dict.fromkeys(o[:axis] + o[axis + 1 :] for o in layout.register_offsets))
+    def _across_warps(self, groups: list[Group], offsets: list[Vector]) -> list[Group]:
+        """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
+        gen, layout, axis = self.gen, self.layout, self.axis
+        bits = along(layout.warps, axis)
+        shared_out = layout.group_dim == axis
+        parts = (layout.groups if shared_out else 1) << len(bits)
+        target = layout.drop(axis)
+        shape = (parts, max(1, prod(target.shape)))
+        everywhere = gen.blocks > 1 and is_for_all(layout, axis)
+        tiles = allocate_scratch(gen, [(element, shape) for element in self.elements], everywhere)
+        part = compact(gen, bits)
+        if shared_out:
+            first = gen.builder.shl(gen.threads.group_of(layout), len(bits))
+            part = gen.builder.or_(part, first)
+        places = [flat_place(gen, target, offset) for offset in offsets]
+        for place, group in zip(places, groups, strict=True):
+            for where, value in zip(tiles, group, strict=True):
+                (_poke_everywhere if everywhere else poke)(gen, where, part, place, value)
+        gen.barrier()
+        power = parts & (parts - 1) == 0
+        if power and (parts <= 32 or everywhere) and not any(any(v) for v in target.lanes):
+            return [self._lanes_combine(tiles, place, parts) for place in places]
+
+        def combined(place: Value) -> Group:
+            at = [ir.Constant(I32, p) for p in range(parts)]
+            several = [[peek(gen, where, p, place) for where in tiles] for p in at]
+            return _tree(gen, self.block, several)
+
+        bits = _dividing_lanes(target, len(places))
+        if bits and parts >= _MANY_PARTS and sum(1 for _ in self.block.ops) > _FEW_OPERATIONS:
+            return self._divided_over_lanes(combined, places, bits)
+        return [combined(place) for place in places]
+
+    def _lanes_combine(self, tiles: list[SharedTile], place: Value, parts: int) -> Group:
+        """The partial results of one element for all lanes: a lane loads one or several and combines them by shuffles."""
+        gen, b, step = self.gen, self.gen.builder, min(parts, 32)
+        mine = b.and_(gen.threads.lane, step - 1)
+        several = [
+            [peek(gen, where, b.add(mine, first), place) for where in tiles]
+            for first in range(0, parts, step)
+        ]
+        return self._adjacent_lanes(several, step)
+
+    def _divided_over_lanes(
+        self, combined: Callable[[Value], Group], places: list[Value], bits: tuple[int, ...]
+    ) -> list[Group]:
+        """The results at `places`, each combined by one of the lanes that differ in `bits` and need all of them."""
+        gen, b, lane = self.gen, self.gen.builder, self.gen.threads.lane
+        each, mine = len(places) >> len(bits), list(places)
+        for bit in reversed(bits):  # the upper half of what is left, or the lower one
+            half = len(mine) // 2
+            is_upper = b.icmp_unsigned("!=", b.and_(lane, 1 << bit), 0)
+            mine = [b.select(is_upper, mine[half + i], mine[i]) for i in range(half)]
+        groups = [combined(place) for place in mine]
+        first = b.and_(lane, 31 & ~sum(1 << bit for bit in bits))
+        found: list[Group] = []
+        for number in range(len(places)):
+            owner = sum(1 << bit for i, bit in enumerate(bits) if number // each >> i & 1)
+            source = b.or_(first, owner)
+            parts = zip(groups[number % each], self.elements, strict=True)
+            found.append([shuffle(gen, value, element, "idx", source) for value, element in parts])
+        return found
+
+    def _across_cluster(self, groups: list[Group]) -> list[Group]:
+        """Each warp sends its part to all CTAs; every warp combines all parts, a lane one or several."""
+        part = compact(self.gen, along(self.layout.warps, self.axis))
+        received = self.gen.cluster_exchanges.exchange(self.op, part, groups)
+        step = min(32, 1 << len(self.layout.warps))
+        return [self._adjacent_lanes(parts, step) for parts in received]
 
 
 def in_thread(
@@ -141,25 +255,6 @@ def _tree(gen: KernelCodegen, block: Block, groups: list[Group]) -> Group:
     return groups[0]
 
 
-def _over_lanes(
-    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], bits: tuple[int, ...]
-) -> Group:
-    """Combine the values of the lanes that differ in these bits of their index; all get the result."""
-    name = combination(block)
-    if len(group) == 1 and name is not None and bits:
-        width = group[0].type.width if isinstance(group[0].type, ir.IntType) else 0
-        if width == 1 and name in _VOTES:
-            return [_vote(gen, group[0], name, bits)]
-        if 1 < width <= _WORD_BITS and name in _WHOLE_WARP and len(bits) == _LANE_BITS:
-            return [_reduce_whole_warp(gen, group[0], name)]
-    order = arg_reductions.order_of(block) if len(bits) == _LANE_BITS else None
-    if order is not None:
-        return arg_reductions.reduce_warp(gen, block, group, order)
-    for bit in reversed(bits):
-        group = _with_other_lane(gen, block, group, elements, 1 << bit)
-    return group
-
-
 def _vote(gen: KernelCodegen, value: Value, name: str, bits: tuple[int, ...]) -> Value:
     """The conjunction, disjunction or parity of the lanes that differ in these bits of their index."""
     b = gen.builder
@@ -183,29 +278,6 @@ def _reduce_whole_warp(gen: KernelCodegen, value: Value, name: str) -> Value:
     word = extend(value, I32) if width < _WORD_BITS else value
     result = arg_reductions.redux(gen, _WHOLE_WARP[name], word)
     return b.trunc(result, value.type) if width < _WORD_BITS else result
-
-
-def _with_other_lane(
-    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], distance: int
-) -> Group:
-    """Butterfly step: combine with the lane whose index differs in one bit; both get bitwise equal results.
-
-    The results count as one value, so both lanes must compute them identically: the lower lane's operand comes
-    first unless the combination is commutative, and no multiplication of the own operand fuses with the addition.
-    """
-    b, lane = gen.builder, ir.Constant(I32, distance)
-    others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
-    if _commutes(block):
-        fused, gen.math.fp_fusion = gen.math.fp_fusion, False
-        group = gen.region(block, group + others)
-        gen.math.fp_fusion = fused
-    else:
-        lower = b.icmp_unsigned("==", b.and_(gen.threads.lane, lane), 0)
-        pairs = list(zip(group, others, strict=True))
-        group = [b.select(lower, mine, other) for mine, other in pairs]
-        others = [b.select(lower, other, mine) for mine, other in pairs]
-        group = gen.region(block, group + others)
-    return group
 
 
 _COMMUTATIVE = frozenset(
@@ -247,48 +319,6 @@ def _commutes(block: Block) -> bool:
     )
 
 
-def _across_warps(
-    gen: KernelCodegen,
-    block: Block,
-    groups: list[Group],
-    elements: list[Attribute],
-    layout: Layout,
-    axis: int,
-    offsets: list[Vector],
-) -> list[Group]:
-    """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
-    bits = along(layout.warps, axis)
-    shared_out = layout.group_dim == axis
-    parts = (layout.groups if shared_out else 1) << len(bits)
-    target = layout.drop(axis)
-    shape = (parts, max(1, prod(target.shape)))
-    everywhere = gen.blocks > 1 and is_for_all(layout, axis)
-    tiles = allocate_scratch(gen, [(element, shape) for element in elements], everywhere)
-    part = compact(gen, bits)
-    if shared_out:
-        first = gen.builder.shl(gen.threads.group_of(layout), len(bits))
-        part = gen.builder.or_(part, first)
-    places = [flat_place(gen, target, offset) for offset in offsets]
-    for place, group in zip(places, groups, strict=True):
-        for where, value in zip(tiles, group, strict=True):
-            (_poke_everywhere if everywhere else poke)(gen, where, part, place, value)
-    gen.barrier()
-    power = parts & (parts - 1) == 0
-    if power and (parts <= 32 or everywhere) and not any(any(v) for v in target.lanes):
-        return [_lanes_combine(gen, block, tiles, place, elements, parts) for place in places]
-
-    def combined(place: Value) -> Group:
-        several = [
-            [peek(gen, where, ir.Constant(I32, p), place) for where in tiles] for p in range(parts)
-        ]
-        return _tree(gen, block, several)
-
-    bits = _dividing_lanes(target, len(places))
-    if bits and parts >= _MANY_PARTS and sum(1 for _ in block.ops) > _FEW_OPERATIONS:
-        return _divided_over_lanes(gen, combined, places, elements, bits)
-    return [combined(place) for place in places]
-
-
 _MANY_PARTS, _FEW_OPERATIONS = 4, 4
 """Parts of a result, and operations of a combination, from which on lanes divide the work: shuffles of the results cost
 less (argmax of 64 columns in 8 warps, NVIDIA H100: 39.5 and 33.4 µs)."""
@@ -300,75 +330,6 @@ def _dividing_lanes(target: Layout, results: int) -> tuple[int, ...]:
     while results % (1 << len(bits)):
         bits = bits[:-1]
     return bits
-
-
-def _divided_over_lanes(
-    gen: KernelCodegen,
-    combined: Callable[[Value], Group],
-    places: list[Value],
-    elements: list[Attribute],
-    bits: tuple[int, ...],
-) -> list[Group]:
-    """The results at `places`, each combined by one of the lanes that differ in `bits` and need all of them."""
-    b, lane = gen.builder, gen.threads.lane
-    each, mine = len(places) >> len(bits), list(places)
-    for bit in reversed(bits):  # the upper half of what is left, or the lower one
-        half = len(mine) // 2
-        is_upper = b.icmp_unsigned("!=", b.and_(lane, 1 << bit), 0)
-        mine = [b.select(is_upper, mine[half + i], mine[i]) for i in range(half)]
-    groups = [combined(place) for place in mine]
-    first = b.and_(lane, 31 & ~sum(1 << bit for bit in bits))
-    found: list[Group] = []
-    for number in range(len(places)):
-        owner = sum(1 << bit for i, bit in enumerate(bits) if number // each >> i & 1)
-        source = b.or_(first, owner)
-        parts = zip(groups[number % each], elements, strict=True)
-        found.append([shuffle(gen, value, element, "idx", source) for value, element in parts])
-    return found
-
-
-def _across_cluster(
-    gen: KernelCodegen,
-    op: tile.ReduceOp,
-    groups: list[Group],
-    elements: list[Attribute],
-    layout: Layout,
-    axis: int,
-) -> list[Group]:
-    """Each warp sends its part to all CTAs; every warp combines all parts, a lane one or several."""
-    block = op.combine.block
-    part = compact(gen, along(layout.warps, axis))
-    received = gen.cluster_exchanges.exchange(op, part, groups)
-    step = min(32, 1 << len(layout.warps))
-    return [
-        _combine_over_lanes(gen, block, _tree(gen, block, parts), elements, step)
-        for parts in received
-    ]
-
-
-def _lanes_combine(
-    gen: KernelCodegen,
-    block: Block,
-    tiles: list[SharedTile],
-    place: Value,
-    elements: list[Attribute],
-    parts: int,
-) -> Group:
-    """The partial results of one element for all lanes: a lane loads one or several and combines them by shuffles."""
-    b, step = gen.builder, min(parts, 32)
-    mine = b.and_(gen.threads.lane, step - 1)
-    several = [
-        [peek(gen, where, b.add(mine, first), place) for where in tiles]
-        for first in range(0, parts, step)
-    ]
-    return _combine_over_lanes(gen, block, _tree(gen, block, several), elements, step)
-
-
-def _combine_over_lanes(
-    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], lanes: int
-) -> Group:
-    """Combine the values of a power-of-two number of adjacent lanes; all get the result."""
-    return _over_lanes(gen, block, group, elements, tuple(range(lanes.bit_length() - 1)))
 
 
 def compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
