@@ -8,6 +8,8 @@ class SplatOp(PureOp):
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 """
 
+# ruff: noqa: F401 - `import *` of this module gives all that operations are declared with
+
 from __future__ import annotations
 
 import functools
@@ -51,44 +53,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
-
-__all__ = [
-    "ArrayAttr",
-    "Attribute",
-    "BoolAttr",
-    "DenseArrayBase",
-    "Dialect",
-    "IntegerAttr",
-    "IntegerType",
-    "IsTerminator",
-    "NoTerminator",
-    "Op",
-    "Operation",
-    "Pure",
-    "PureOp",
-    "SSAValue",
-    "SegmentedOp",
-    "StringAttr",
-    "TensorType",
-    "UnitAttr",
-    "VectorType",
-    "VerifyException",
-    "i1",
-    "i32",
-    "i64",
-    "irdl_attr_definition",
-    "operand_def",
-    "operation",
-    "operations_of",
-    "opt_operand_def",
-    "opt_prop_def",
-    "prop_def",
-    "region_def",
-    "result_def",
-    "traits_def",
-    "var_operand_def",
-    "var_result_def",
-]  # fmt: skip
 
 
 class Op(IRDLOperation):
