@@ -137,8 +137,10 @@ class Process(Protocol):
 
 def start_process(job: Path, log: Path) -> Process:
     """Start a worker."""
+    import torch
+
     environment = config.environment_of_child(MPLBACKEND="Agg")  # plots open no windows
-    if not _has_gpu():
+    if not torch.cuda.is_available():
         environment["TRITON_INTERPRET"] = "1"  # read when Triton is imported
     with log.open("wb") as file:
         return subprocess.Popen(
@@ -266,10 +268,3 @@ class WorkerProcess:
                 self.state = event["event"]
             case _:
                 pass
-
-
-def _has_gpu() -> bool:
-    """Whether torch has a GPU."""
-    import torch
-
-    return torch.cuda.is_available()

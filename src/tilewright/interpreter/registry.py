@@ -34,7 +34,8 @@ Kinds = Sequence[Any]
 """The language types of its results."""
 
 _FUNCTIONS: dict[str, Function] = {}
-_MOVES: set[str] = set()
+#: operations that only rearrange elements, so that their meaning applies to marks on them, too
+MOVES: set[str] = set()
 _MODULES = ("numbers", "functions", "tiles", "accesses", "vectors")
 
 
@@ -49,7 +50,7 @@ def implements(*names: str, moves: bool = False) -> Callable[[Function], Functio
             if name in _FUNCTIONS:
                 raise InterpreterError(f"two meanings of {name}")
             _FUNCTIONS[name] = function
-        _MOVES.update(names if moves else ())
+        MOVES.update(names if moves else ())
         return function
 
     return register
@@ -59,11 +60,6 @@ def names() -> tuple[str, ...]:
     """Every operation that has a meaning."""
     _load()
     return tuple(sorted(_FUNCTIONS))
-
-
-def moves_elements(name: str) -> bool:
-    """Whether the operation only rearranges elements, so that its meaning applies to marks on them too."""
-    return name in _MOVES
 
 
 def _load() -> None:

@@ -169,7 +169,7 @@ def followed(done: Performed, sites: list[np.ndarray | None]) -> list[np.ndarray
         np.zeros(np.shape(_plain(v)), np.int32) if s is None else s
         for v, s in zip(operands, sites, strict=True)
     ]
-    if registry.moves_elements(name):
+    if name in registry.MOVES:
         flags = [dtypes.int32.with_shape(tuple(k.shape)) for k in kinds]
         return [np.asarray(r) for r in registry.call(name, None, attributes, flags, full)]
     if name == "tile.gather":

@@ -138,9 +138,10 @@ def _key(part: Part) -> Any:
 
 
 def _plan(call: Call) -> Plan:
-    found = prepare(call, _target(call))
+    place = _place(call)
+    found = prepare(call, registry.get("cpu").target() if place is None else place.target())
     config, full = found.config, found.shape
-    launches = () if 0 in full else _launches(found, _place(call))
+    launches = () if 0 in full else _launches(found, place)
     make = _maker(call.a, full, found.dtype) if call.out is None else None
     work = None
     if config.parts > 1:
@@ -194,12 +195,6 @@ def _zero_operands(like: Any, m: int, n: int, kind: dtype) -> Callable[[Any], tu
         return x, y
 
     return make
-
-
-def _target(call: Call) -> Any:
-    """The machine that the arrays are on."""
-    place = _place(call)
-    return registry.get("cpu").target() if place is None else place.target()
 
 
 def _place(call: Call) -> Place | None:

@@ -215,9 +215,12 @@ class Problem:
         names["M" if out.order == COLUMN else "N"] = (
             self.m if out.order == COLUMN else self.n, out.view.dtype.itemsize,
         )  # fmt: skip
-        contiguous = [x.view.dtype.itemsize for x in self._along_k()]
-        if contiguous:
-            names["K"] = (self.k, min(contiguous))
+        a, b = self.matrices["a"], self.matrices["b"]
+        along_k = [
+            x.view.dtype.itemsize for x, order in ((a, ROW), (b, COLUMN)) if x.order == order
+        ]
+        if along_k:  # their rows or columns along K are contiguous
+            names["K"] = (self.k, min(along_k))
         for name, (value, size) in names.items():
             if value in (0, 1) or value % 16 == 0:
                 continue
@@ -225,11 +228,6 @@ class Problem:
             factor = next((f for f in (8, 4, 2) if f <= widest and value % f == 0), 1)
             if factor > 1:
                 self.units[name] = factor
-
-    def _along_k(self) -> list[Matrix]:
-        """Operands whose rows or columns along K are contiguous."""
-        a, b = self.matrices["a"], self.matrices["b"]
-        return [x for x, order in ((a, ROW), (b, COLUMN)) if x.order == order]
 
     def _integer(self, name: str) -> int:
         sizes = {"M": self.m, "N": self.n, "K": self.k}

@@ -189,8 +189,9 @@ class ClusterExchanges:
         """Wait for the other CTAs before a top-level operation that synchronizes in one of its regions."""
         if not self._exchanges or self._started:
             return
-        if isinstance(op, gpu.BarrierOp) or (
-            op.regions and any(_synchronizes(inner, self) for inner in op.walk() if inner is not op)
+        inside = [inner for inner in op.walk() if inner is not op]
+        if isinstance(op, gpu.BarrierOp) or any(
+            isinstance(inner, gpu.BarrierOp) or inner in self for inner in inside
         ):
             self._start()
 
@@ -304,10 +305,6 @@ def _is_across_warps(op: tile.ReduceOp) -> bool:
 def _is_for_all(op: tile.ReduceOp) -> bool:
     layout = gpu.layout_of(op.inputs[0])
     return layout is not None and is_for_all(layout, op.axis.value.data)
-
-
-def _synchronizes(op: Operation, exchanges: ClusterExchanges) -> bool:
-    return isinstance(op, gpu.BarrierOp) or op in exchanges
 
 
 def _is_repeated(op: Operation) -> bool:
