@@ -8,18 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from tilewright.runtime.native import intrinsics
-from tilewright.runtime.native.kinds import (
-    I1,
-    I64,
-    KINDS,
-    PTR,
-    VOID,
-    HostCodeError,
-    Kind,
-    Signature,
-    Value,
-    of_field,
-)
+from tilewright.runtime.native.kinds import *
 
 _OPERATIONS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",

@@ -7,20 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.runtime.native.kinds import (
-    F32,
-    F64,
-    I1,
-    I32,
-    I64,
-    KINDS,
-    PTR,
-    VOID,
-    HostCodeError,
-    Kind,
-    Signature,
-    Value,
-)
+from tilewright.runtime.native.kinds import *
 
 if TYPE_CHECKING:
     from tilewright.runtime.native.body import Body

@@ -19,8 +19,7 @@ from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import I32, Value, as_vector, elements
 from tilewright.backends.nvidia.lower import KernelCodegen, arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
-from tilewright.backends.nvidia.lower.conditions import combine_comparisons
-from tilewright.backends.nvidia.lower.packed_floats import combine_in_pairs
+from tilewright.backends.nvidia.lower.packed_floats import combine_comparisons, combine_in_pairs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.backends.nvidia.threads import shuffle_word
