@@ -171,7 +171,7 @@ def combine_comparisons(gen: KernelCodegen, name: str, values: list[Value]) -> l
     for both in halves.values():
         kind = _kind(gen, both[0].operands[0])
         if kind is not None and len(both) == 2:
-            words.setdefault(kind, []).append(_word(gen, both[0].operands[0], kind))
+            words.setdefault(kind, []).append(_word_of(gen, both[0].operands[0], kind))
             rest = [leaf for leaf in rest if leaf not in both]
     if sum(map(len, words.values())) < 2:
         return values
@@ -197,7 +197,7 @@ def _kind(gen: KernelCodegen, value: Value) -> type | None:
     return kind
 
 
-def _word(gen: KernelCodegen, compared: llvm.FCMPInstr, kind: type) -> Value:
+def _word_of(gen: KernelCodegen, compared: llvm.FCMPInstr, kind: type) -> Value:
     """The result of a comparison as a word."""
     b, (suffix, _) = gen.builder, _FORMS[kind]
     predicate = compared.op[1:] + ("u" if compared.op[0] == "u" else "")
