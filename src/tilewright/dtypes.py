@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.compile_time import constexpr, constexpr_type, unwrap_constexpr
-from tilewright.errors import LaunchError
 
 __all__ = ["constexpr", "constexpr_type", "unwrap_constexpr"]
 
@@ -428,29 +427,6 @@ def from_array_name(text: str) -> dtype:
     Raises KeyError when kernels cannot hold that type (complex, strings).
     """
     return _BY_ARRAY_NAME[text.rpartition(".")[2]]
-
-
-_element_types: dict[Any, dtype] = {}
-
-
-def element_type(array_dtype: Any) -> dtype:
-    """Our dtype for an array's. Raises LaunchError if kernels cannot hold it."""
-    found = _element_types.get(array_dtype)
-    if found is None:
-        if isinstance(array_dtype, dtype):
-            return array_dtype
-        name = getattr(array_dtype, "name", None) or str(array_dtype)
-        if isinstance(array_dtype, type):
-            name = array_dtype.__name__.rstrip("_")
-        swapped = getattr(array_dtype, "isnative", True) is False
-        if swapped or name.rpartition(".")[2] not in _BY_ARRAY_NAME:
-            raise LaunchError(
-                f"arrays of dtype {array_dtype} cannot be passed to a kernel"
-                + (" (its byte order is not the machine's)" if swapped else ""),
-                help="convert it: " + ", ".join(t.array_name for t in ALL_SCALARS),
-            )
-        found = _element_types[array_dtype] = from_array_name(name)
-    return found
 
 
 def accumulators(kind: dtype) -> tuple[dtype, ...]:

@@ -14,7 +14,8 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import dtype, element_type
+from tilewright import dtypes
+from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
 
 
@@ -41,7 +42,7 @@ def array_memory(value: Any) -> ArrayMemory:
     wrapped = getattr(value, "base", None)
     if type(value).__name__ == "TensorWrapper" and wrapped is not None:
         inner = array_memory(wrapped)
-        return dataclasses.replace(inner, element=element_type(value.dtype), owner=value)
+        return dataclasses.replace(inner, element=_element(value.dtype), owner=value)
     if isinstance(value, np.ndarray):
         return _numpy(value, value)
     if hasattr(value, "data_ptr"):
@@ -84,6 +85,23 @@ def view_bytes(base: int, nbytes: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
 
 
+def _element(array_dtype: Any) -> dtype:
+    if isinstance(array_dtype, dtype):
+        return array_dtype
+    if isinstance(array_dtype, type):
+        array_dtype = np.dtype(array_dtype)
+    name = getattr(array_dtype, "name", None) or str(array_dtype)
+    try:
+        if getattr(array_dtype, "isnative", True) is False:
+            raise KeyError(name)
+        return dtypes.from_array_name(name)
+    except KeyError:
+        raise LaunchError(
+            f"arrays of dtype {array_dtype} cannot be passed to a kernel",
+            help="convert it: " + ", ".join(t.array_name for t in dtypes.ALL_SCALARS),
+        ) from None
+
+
 def _numpy(array: np.ndarray, owner: Any) -> ArrayMemory:
     first, last = np.lib.array_utils.byte_bounds(array) if array.size else _nothing(array)
     root = array
@@ -96,7 +114,7 @@ def _numpy(array: np.ndarray, owner: Any) -> ArrayMemory:
         base, end = min(first, low), max(last, high)
     return ArrayMemory(
         array.ctypes.data,
-        element_type(array.dtype),
+        _element(array.dtype),
         base,
         end - base,
         first,
@@ -113,7 +131,7 @@ def _nothing(array: np.ndarray) -> tuple[int, int]:
 
 def _tensor(tensor: Any) -> ArrayMemory:
     address = tensor.data_ptr()
-    element = element_type(tensor.dtype)
+    element = _element(tensor.dtype)
     first, last = address, address + _extent(tensor, element.itemsize)
     base, end = first, last
     storage = getattr(tensor, "untyped_storage", None)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.dtypes import constexpr, dtype, element_type, pointer_type
+from tilewright.dtypes import constexpr, dtype, pointer_type
 from tilewright.errors import IntegerOverflowError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.descriptors import described_type, extents_are_known, whole_lines
@@ -77,6 +77,32 @@ class MockTensor:
 
 
 # ---- types -----------------------------------------------------------------------------------------
+
+_element_types: dict[Any, dtype] = {}
+
+
+def element_type(array_dtype: Any) -> dtype:
+    """Our dtype for an array's. Raises LaunchError if kernels cannot hold it."""
+    found = _element_types.get(array_dtype)
+    if found is None:
+        if isinstance(array_dtype, dtype):
+            return array_dtype
+        name = getattr(array_dtype, "name", None) or str(array_dtype)
+        if isinstance(array_dtype, type):
+            name = array_dtype.__name__.rstrip("_")
+        swapped = getattr(array_dtype, "isnative", True) is False
+        try:
+            if swapped:
+                raise KeyError(name)
+            found = dtypes.from_array_name(name)
+        except (KeyError, TypeError):
+            raise LaunchError(
+                f"arrays of dtype {array_dtype} cannot be passed to a kernel"
+                + (" (its byte order is not the machine's)" if swapped else ""),
+                help="convert it: " + ", ".join(t.array_name for t in dtypes.ALL_SCALARS),
+            ) from None
+        _element_types[array_dtype] = found
+    return found
 
 
 def signature_text(kind: Any) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.dtypes import element_type
 from tilewright.errors import LaunchError
-from tilewright.runtime.specialize import array_address
+from tilewright.runtime.specialize import array_address, element_type
 
 
 class TensorWrapper:

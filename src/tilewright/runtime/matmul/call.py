@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from tilewright.backends import registry
-from tilewright.dtypes import dtype, element_type
+from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Part
@@ -35,6 +35,7 @@ from tilewright.runtime.matmul.kernels import GeneratedKernel, kernels, pointer_
 from tilewright.runtime.matmul.plan import Launch, Panels, Plan, array_dtype
 from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul.shapes import Problem
+from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import located
 
 _plans: dict[Any, Plan] = {}

@@ -15,7 +15,6 @@ import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from tilewright import dtypes
-from tilewright.dtypes import element_type
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
@@ -28,7 +27,13 @@ from tilewright.runtime.matmul.call import matmul
 from tilewright.runtime.matmul.kernels import GeneratedKernel
 from tilewright.runtime.matmul.plan import array_dtype
 from tilewright.runtime.matmul.prepare import Call, Prepared, dropped, prepare
-from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, is_array
+from tilewright.runtime.specialize import (
+    ArgumentType,
+    MockTensor,
+    Specializer,
+    element_type,
+    is_array,
+)
 from tilewright.runtime.tracebacks import located
 from tilewright.targets import TargetInfo
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-from tilewright.dtypes import element_type
 from tilewright.errors import LaunchError
 from tilewright.generator.contraction import STEPS, WITH_NUMBER, Part
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.runtime.specialize import is_array
+from tilewright.runtime.specialize import element_type, is_array
 from tilewright.runtime.tracebacks import caller_location
 
 

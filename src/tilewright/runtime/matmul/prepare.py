@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.dtypes import dtype, element_type
+from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
@@ -22,6 +22,7 @@ from tilewright.runtime.matmul.shapes import (
     broadcast_batches,
     view_of,
 )
+from tilewright.runtime.specialize import element_type
 from tilewright.targets import TargetInfo
 
 
