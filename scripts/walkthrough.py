@@ -191,6 +191,8 @@ def _stages(module: Any, target: Any, options: dict[str, Any]) -> list[_Stage]:
     from tilewright.backends import registry
     from tilewright.backends.base import Options
     from tilewright.ir.text import print_ir
+    from tilewright.passes.base import functions_of
+    from tilewright.passes.manager import run_pipeline
 
     def stage(name: str, now: Any, changed: bool = True) -> _Stage:
         names = Counter(op.name for op in now.walk())
@@ -201,7 +203,10 @@ def _stages(module: Any, target: Any, options: dict[str, Any]) -> list[_Stage]:
     def observe(name: str, seconds: float, changed: bool, now: Any) -> None:
         stages.append(stage(name, now, changed))
 
-    registry.get(target.name).lower(module, Options(**options), target, observe)
+    backend = registry.get(target.name)
+    for function in functions_of(module):
+        function.attributes.update(backend.facts(Options(**options), target))
+    run_pipeline(module, backend.passes(), target, verify="off", observer=observe)
     return stages
 
 

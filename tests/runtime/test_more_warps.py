@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.runtime import compiler
+from tilewright.runtime import compile_variants
 from tilewright.runtime.compile_variants import SMALLER_SHARES
 
 
@@ -50,14 +50,14 @@ def anew(monkeypatch):
 
 def spilling(monkeypatch, **spills):
     """Let kernels of so many warps spill (`w4=100`), as far as the assembler says."""
-    made = compiler._compile_with
+    made = compile_variants.compile_with
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
         found = spills.get(f"w{options.num_warps}", 0)
         return replace(artifact, plan=replace(artifact.plan, registers=255, spills=found))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
 
 
 def test_sums_that_no_warps_of_the_launch_could_hold():
@@ -108,14 +108,17 @@ def test_inline_ptx_that_may_count_threads_keeps_its_warps(monkeypatch):
 
 @pytest.mark.parametrize("always", [False, True])
 def test_serialized_mmas(monkeypatch, always):
-    made, said = compiler._compile_with, "wgmma.mma_async instructions are serialized due to …"
+    made, said = (
+        compile_variants.compile_with,
+        "wgmma.mma_async instructions are serialized due to …",
+    )
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
         log = said if always or "schedule-loops" not in options.disable else ""
         return replace(artifact, asm={**artifact.asm, "log": log})
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     log = code(num_warps=4).asm["log"]
     assert log == (
         said if always else "ptxas would serialize MMAs: compiled without schedule-loops"
@@ -144,7 +147,7 @@ def test_rows_whose_warps_spill(monkeypatch, spills, threads):
 @pytest.mark.parametrize(("spills", "taken"), [(4, 2), (20, 4)])
 def test_rows_whose_ctas_spill(monkeypatch, spills, taken):
     """Twice as many CTAs, which exchange results, cost more than a few registers in memory."""
-    made = compiler._compile_with
+    made = compile_variants.compile_with
     shares = SMALLER_SHARES
 
     def compile_with(kernel, signature, options, machine, module=None):
@@ -152,7 +155,7 @@ def test_rows_whose_ctas_spill(monkeypatch, spills, taken):
         found = 0 if shares in options.disable else spills
         return replace(artifact, plan=replace(artifact.plan, registers=64, spills=found))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     types = {"x_ptr": "*bf16:16", "out_ptr": "*bf16:16"}
 
     def ctas(**options):
@@ -187,7 +190,7 @@ def attention_code(rows=128, kind="fp16", barrier=False, **options):
 
 def registers_per_warp(monkeypatch, spills, **registers):
     """Let kernels of so many warps take registers (`w4=200`), and with eight warps spill by the number of stages."""
-    made = compiler._compile_with
+    made = compile_variants.compile_with
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
@@ -195,7 +198,7 @@ def registers_per_warp(monkeypatch, spills, **registers):
         count = registers[f"w{options.num_warps}"]
         return replace(artifact, plan=replace(artifact.plan, registers=count, spills=found))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
 
 
 @pytest.mark.parametrize(("w4", "spills", "threads", "stages"), [
@@ -227,7 +230,7 @@ def test_warps_as_asked_where_registers_leave_an_sm_few(monkeypatch, form, optio
 @pytest.mark.parametrize(("limited", "spills", "stages"), [(128, {}, 3), (128, {3: 40}, 2), (128, {3: 40, 2: 40}, 0), (200, {}, 0)])  # fmt: skip
 def test_a_second_cta_of_eight_warps(monkeypatch, limited, spills, stages):
     """Eight warps that have an SM to themselves get half of the registers, if they hardly spill with them."""
-    made = compiler._compile_with
+    made = compile_variants.compile_with
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
@@ -235,7 +238,7 @@ def test_a_second_cta_of_eight_warps(monkeypatch, limited, spills, stages):
         found = spills.get(options.num_stages, 0) if options.maxnreg else 0
         return replace(artifact, plan=replace(artifact.plan, registers=count, spills=found))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     found = attention_code(num_warps=8)
     assert ("compiled with num_warps=8, maxnreg=128" in found.asm.get("log", "")) == bool(stages)
     assert (".maxnreg 128" in found.asm["ptx"]) == bool(stages)
@@ -257,7 +260,7 @@ def narrow_dots(Q, K, Out, n, D: tl.constexpr):
 @pytest.mark.parametrize("spills", [0, 40])
 def test_narrow_dots_of_ctas_that_share_an_sm(monkeypatch, spills):
     """Where few warps would share an SM, dots of 32 columns become dots of 64, unless they spill then."""
-    made = compiler._compile_with
+    made = compile_variants.compile_with
 
     def compile_with(kernel, signature, options, machine, module=None):
         artifact = made(kernel, signature, options, machine, module)
@@ -265,7 +268,7 @@ def test_narrow_dots_of_ctas_that_share_an_sm(monkeypatch, spills):
         plan = replace(artifact.plan, registers=128 if options.maxnreg else 200)
         return replace(artifact, plan=replace(plan, spills=spills if wide else 0))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
     found = narrow_dots.compile(types, {"D": 64}, target="sm_90a", options={"num_warps": 4})
     assert "compiled with num_warps=8, maxnreg=128" in found.asm["log"]
@@ -295,7 +298,7 @@ def row_gradients(X, G, W, DX, DW, DB, n, T: tl.constexpr, D: tl.constexpr):
 @pytest.mark.parametrize(("rows", "tried"), [(64, [4, 8]), (16, [4])])
 def test_what_is_certain_to_spill_is_not_assembled(monkeypatch, rows, tried):
     """Sums of 64 rows and what waits for the reductions take 256 registers and more in four warps."""
-    made, assembled, emitted = compiler._compile_with, [], []
+    made, assembled, emitted = compile_variants.compile_with, [], []
 
     def compile_with(kernel, signature, options, machine, module=None):
         emitted.append(options.num_warps)
@@ -303,7 +306,7 @@ def test_what_is_certain_to_spill_is_not_assembled(monkeypatch, rows, tried):
         assembled.append(options.num_warps)
         return replace(artifact, plan=replace(artifact.plan, spills=0))
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     types = {**dict.fromkeys(("X", "G", "W", "DX", "DW", "DB"), "*fp32:16"), "n": "i32"}
     options = {"num_warps": 4}
     found = row_gradients.compile(types, {"T": rows, "D": 128}, target="sm_90a", options=options)
@@ -349,8 +352,8 @@ def test_words_that_live_at_a_dot(monkeypatch, kernel, sizes, words):
         seen.append(given[-1])
         return with_half(*given)
 
-    with_half = compiler.with_half_the_registers
-    monkeypatch.setattr(compiler, "with_half_the_registers", noted)
+    with_half = compile_variants.with_half_the_registers
+    monkeypatch.setattr(compile_variants, "with_half_the_registers", noted)
     types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
     kernel.compile(types, sizes, target="sm_90a", options={"num_warps": 8})
     assert seen == [words]
@@ -359,13 +362,13 @@ def test_words_that_live_at_a_dot(monkeypatch, kernel, sizes, words):
 @pytest.mark.parametrize("columns", [32, 64])
 def test_half_of_the_registers_that_dots_would_take_are_not_tried(monkeypatch, columns):
     registers_per_warp(monkeypatch, {}, w8=200)
-    tried, made = [], compiler._compile_with
+    tried, made = [], compile_variants.compile_with
 
     def compile_with(kernel, signature, options, machine, module=None):
         tried.append(options.maxnreg)
         return made(kernel, signature, options, machine, module)
 
-    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
     types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
     sizes = {"D": 2 * columns, "N": columns}
     two_dots.compile(types, sizes, target="sm_90a", options={"num_warps": 8})

@@ -75,8 +75,8 @@ def _path(place: int | tuple[int, ...]) -> tuple[int, ...]:
     return place if isinstance(place, tuple) else (place,)
 
 
-def compile(src: ASTSource, target: Any = "cpu", options: Any = None) -> Any:
-    """Compile a source description.
+def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
+    """Compile a source description: an object with `fn`, `signature` and `constexprs`.
 
     `target` is a name ("cpu", "sm_90a"), a TargetInfo or Triton's `GPUTarget("cuda", 90, 32)`.
 
@@ -86,4 +86,6 @@ def compile(src: ASTSource, target: Any = "cpu", options: Any = None) -> Any:
         target = f"sm_{target.arch}"
     elif getattr(target, "backend", None) == "cpu":
         target = "cpu"
+    if not isinstance(src, ASTSource):
+        src = ASTSource(src.fn, src.signature, getattr(src, "constexprs", None))
     return src.fn.compile(src.types(), src.values(), target=target or "cpu", options=options)
