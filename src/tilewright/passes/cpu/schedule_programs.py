@@ -6,8 +6,10 @@ Before:
 After:
     func.func @k(%first: i64, %last: i64) {
       %x = cpu.argument 0 ; %n = cpu.argument 1 ; ...grid...
-      scf.for %program = %first to %last { %p = <%program % grid x> ; ... }
+      scf.for %program = %first to %last iter_args(%p = <%first % grid x>) { ... ; yield <%p + 1, or 0> }
     }
+
+The ids of a program are counted up, not divided: a division by an extent of the grid takes as long as a hundred elements.
 
 Programs of a grid are split over threads in contiguous ranges by the launcher (see the native kernel
 ABI in docs/architecture.md); whatever does not depend on the program is outside the loop. A
@@ -68,48 +70,59 @@ def _schedule(function: func.FuncOp) -> None:
         emit.make(cpu.ArgumentOp, (), i64, index=IntegerAttr(len(arguments) + axis, i64))
         for axis in range(3)
     ]
-    body, program, _, _ = emit.loop(first, last, 1, [])
-    ids = _program_ids(body, program, grid, _used_axes(old))
+    body, program, ids, _ = emit.loop(first, last, 1, _first_ids(emit, first, grid, _axes(old)))
+    narrow = [body.truncated(value, i32) for value in ids]
     for op in list(old.ops):
         op.detach()
         if isinstance(op, func.ReturnOp):
             op.erase()
             continue
         body.block.add_op(op)
-    body.yield_values([])
+    body.yield_values(_next_ids(body, ids, grid))
     asserts: list[Attribute] = []
     for op in list(body.block.walk()):
         if isinstance(op, tile.PrintOp) and "programs" in op.attributes:
             continue
-        _replace(op, ids, grid, program, asserts)
+        _replace(op, narrow, grid, program, asserts)
     entry.add_op(func.ReturnOp())
     _rebuild(function, entry, asserts, [str(a.type) for a in old.args])
 
 
-def _used_axes(block: Block) -> set[int]:
+def _axes(block: Block) -> int:
+    """How many axes of the grid a kernel uses, from the first on."""
     if any(isinstance(op, tile.PrintOp) for op in block.walk()):
-        return {0, 1, 2}
-    return {op.axis.value.data for op in block.walk() if isinstance(op, tile.ProgramIdOp)}
+        return 3
+    used = (op.axis.value.data for op in block.walk() if isinstance(op, tile.ProgramIdOp))
+    return max(used, default=-1) + 1
 
 
-def _program_ids(
-    emit: Emitter, program: SSAValue, grid: list[SSAValue], used: set[int]
-) -> dict[int, SSAValue]:
-    """Emit the i32 program ids of the axes that the kernel uses."""
-    ids: dict[int, SSAValue] = {}
-    if 0 in used:
-        ids[0] = emit.binary(arith.RemUIOp, program, grid[0])
-    if used & {1, 2}:
-        rest = emit.binary(arith.DivUIOp, program, grid[0])
-        ids[1] = emit.binary(arith.RemUIOp, rest, grid[1])
-        if 2 in used:
-            ids[2] = emit.binary(arith.DivUIOp, rest, grid[1])
-    return {axis: emit.truncated(value, i32) for axis, value in ids.items()}
+def _first_ids(emit: Emitter, program: SSAValue, grid: list[SSAValue], axes: int) -> list[SSAValue]:
+    """Emit the ids of a program (i64) along the first axes, where a grid may be empty."""
+    ids: list[SSAValue] = []
+    for axis in range(axes):
+        extent = emit.value(emit.largest(grid[axis], 1))
+        ids.append(program if axis == 2 else emit.binary(arith.RemUIOp, program, extent))
+        if axis + 1 < axes:
+            program = emit.binary(arith.DivUIOp, program, extent)
+    return ids
+
+
+def _next_ids(emit: Emitter, ids: list[SSAValue], grid: list[SSAValue]) -> list[SSAValue]:
+    """Emit the ids of the next program: each axis counts where all before it begin again."""
+    found: list[SSAValue] = []
+    begin_again: bool | SSAValue = True
+    for axis, value in enumerate(ids):
+        more = emit.plus(value, 1)
+        over = emit.compare("eq", more, grid[axis])
+        counted = more if axis == 2 else emit.select(over, 0, more)
+        found.append(emit.value(emit.select(begin_again, counted, value)))
+        begin_again = emit.both(begin_again, over)
+    return found
 
 
 def _replace(
     op: Operation,
-    ids: dict[int, SSAValue],
+    ids: list[SSAValue],
     grid: list[SSAValue],
     program: SSAValue,
     asserts: list[Attribute],
@@ -134,10 +147,10 @@ def _replace(
     erase(op)
 
 
-def _with_program(op: tile.PrintOp, ids: dict[int, SSAValue]) -> tile.PrintOp:
+def _with_program(op: tile.PrintOp, ids: list[SSAValue]) -> tile.PrintOp:
     """Return a print whose first three operands are the program ids."""
     copy = tile.PrintOp.create(
-        operands=[ids[0], ids[1], ids[2], *op.operands],
+        operands=[*ids, *op.operands],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
         location=op.location,
