@@ -66,6 +66,8 @@ def is_expensive(op: Operation) -> bool:
 
 
 def _is_expensive_kind(name: str) -> bool:
+    if name in ("math.absf", "math.absi"):  # one instruction
+        return False
     return name.startswith("math.") or name == "arith.divf" or name in _EXPENSIVE_INTEGER
 
 
@@ -75,7 +77,7 @@ def _is_cheap_kind(kind: type[Operation]) -> bool:
     if _is_expensive_kind(name):
         return False
     trait = tile.elementwise_trait(kind)
-    return name.startswith("arith.") or (trait is not None and trait.cheap)
+    return name.startswith(("arith.", "math.")) or (trait is not None and trait.cheap)
 
 
 def _is_cheap(op: Operation) -> bool:

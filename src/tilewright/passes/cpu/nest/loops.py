@@ -16,6 +16,7 @@ from tilewright.passes.analysis.edit import Mapping, end_of
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, butterfly_mask, is_virtual
+from tilewright.passes.cpu.analysis.index_runs import ATTRIBUTE
 from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop, row_limit
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
@@ -117,7 +118,9 @@ def _lane_limit(
                 element = tile.element_of(value)
                 if not isinstance(element, IntegerType) or element.width.data > 1:
                     widest = max(widest, element_bytes(element))
-    registers = 1 if small else registers_per_value(group, target.vector_registers)
+    # short chunks cross fewer of the places where indices jump
+    runs = any(ATTRIBUTE in op.attributes for op in members)
+    registers = 1 if small or runs else registers_per_value(group, target.vector_registers)
     limit = registers * target.vector_bits // (8 * widest)
     for op in members:
         if isinstance(op, cpu.ReadOp | cpu.WriteOp) and dim == len(group.extents) - 1:

@@ -6,13 +6,23 @@ from math import gcd
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.remarks import no_contiguous_dim, report_missed
+from tilewright.passes.cpu.analysis import index_runs
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
 from tilewright.passes.cpu.nest import streaming
@@ -190,6 +200,8 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
         return _gather(emit, pointer, mask.bits, other, element, 1)
     if address.lane_offsets is not None or address.uniform:
         report_missed(op, "vector", no_contiguous_dim(op))
+        if index_runs.ATTRIBUTE in op.attributes and address.lane_offsets is not None:
+            return _load_run(emit, base, address, mask, other, element)
         pointers = _lane_pointers(emit, base, address, lanes)
         return _gather(emit, pointers, mask.value(emit), other, element, lanes)
     if (
@@ -245,6 +257,30 @@ def _load_checked(
     yes.yield_values([_fetching_ahead(whole)])
     offset = _reachable(no, position, mask)
     no.yield_values([vector_load(no, base, offset, element, mask.lanes, mask.value(no), other)])
+    return op.results[0]
+
+
+def _load_run(
+    emit: Emitter,
+    base: SSAValue,
+    address: Address,
+    mask: Mask,
+    other: SSAValue | None,
+    element: Attribute,
+) -> SSAValue:
+    """A vector where the offsets of a chunk's lanes count upwards by one, else a gather."""
+    offsets, lanes = cast(SSAValue, address.lane_offsets), mask.lanes
+    first = emit.make(cpu.SliceOp, [offsets], i64, start=IntegerAttr(0, 64))
+    counted = emit.make(cpu.IotaOp, [first], offsets.type)
+    predicate, bits = StringAttr("eq"), cpu.vector_of(i1, lanes)
+    same = emit.make(tile.CmpIOp, [offsets, counted], bits, predicate=predicate)
+    live = mask.value(emit)
+    kind = cpu.vector_of(element, lanes)
+    yes, no, op = emit.branch(emit.make(cpu.AllTrueOp, [same], i1), [kind])
+    offset = yes.plus(address.offset, first)
+    yes.yield_values([vector_load(yes, base, offset, element, lanes, live, other)])
+    pointers = _lane_pointers(no, base, address, lanes)
+    no.yield_values([_gather(no, pointers, live, other, element, lanes)])
     return op.results[0]
 
 
