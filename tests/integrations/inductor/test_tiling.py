@@ -11,7 +11,10 @@ from tilewright.integrations.inductor import tiling
 
 
 class Symbol:
-    """An extent that is known when the kernel runs."""
+    """An extent that is known when the kernel runs, and what it was when it was traced."""
+
+    def __init__(self, hint):
+        self.hint = hint
 
 
 @pytest.mark.parametrize(
@@ -22,12 +25,19 @@ class Symbol:
         ({"x": 200704, "r0_": 1}, {"x": 200704, "r0_": 1}, False),
         ({"x": 4096, "r0_": 1}, {"y": 32, "x": 128, "r0_": 1}, False),
         ({"x": 300, "r0_": 1}, {"y": 100, "x": 3, "r0_": 1}, False),
-        ({"x": 3, "r0_": 1}, {"y": 100, "x": Symbol(), "r0_": 1}, False),
+        ({"x": 3, "r0_": 1}, {"y": 100, "x": Symbol(28), "r0_": 1}, True),
+        ({"x": 3, "r0_": 1}, {"y": 100, "x": Symbol(64), "r0_": 1}, True),
+        ({"x": 3, "r0_": 1}, {"y": 100, "x": Symbol(5), "r0_": 1}, False),
         ({"y": 256, "x": 784, "r0_": 1}, {"y": 256, "x": 784, "r0_": 1}, False),
     ],
-    ids=["pointwise", "reduction", "same", "multiple of 64", "short", "unknown", "tiled before"],
-)
-def test_a_second_dimension(merged, tiled, better):
+    ids=[
+        "pointwise", "reduction", "same", "multiple of 64", "short", "symbol", "symbol, hinted multiple of 64",
+        "short symbol", "tiled before",
+    ],
+)  # fmt: skip
+def test_a_second_dimension(merged, tiled, better, monkeypatch):
+    sizevars = SimpleNamespace(optimization_hint=lambda extent, fallback: extent.hint)
+    monkeypatch.setattr(tiling, "graph", lambda: SimpleNamespace(sizevars=sizevars))
     assert tiling.is_better(merged, tiled) is better
 
 

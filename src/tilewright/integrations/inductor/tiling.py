@@ -101,11 +101,11 @@ def _extents(tiling: Mapping[str, Any], kind: str) -> list[Any]:
 
 
 def _is_worth_a_loop(extent: Any) -> bool:
-    """Whether a known extent is long and no multiple of the blocks of one dimension."""
+    """Whether an extent is long and not known to be a multiple of the blocks of one dimension."""
     try:
         length = int(extent)
-    except TypeError:  # a symbol
-        return False
+    except TypeError:  # a symbol: lanes would be divided by a number that is known at run time only
+        return graph().sizevars.optimization_hint(extent, fallback=0) >= _LEAST
     return length >= _LEAST and length % _DIVIDED_BY != 0
 
 
