@@ -12,8 +12,8 @@ After:
 
 A chunk is four registers of the widest element (two on machines with 16 registers): wide enough
 that four independent accumulators hide latency, narrow enough not to spill. Where a bound cuts a
-tile, full chunks run unmasked in a main loop and the rest under masks; in tiles of several
-dimensions the whole tile is tested once. A group that loads and stores through pointers that may
+tile, full chunks run unmasked in a main loop and the rest under masks. Loops of groups that only store end
+where the stores do (`live_ends`). If other bounds cut a tile of several dimensions, the whole tile is tested once. A group that loads and stores through pointers that may
 overlap compares their byte ranges first and has an ordered variant for when they do (docs/gpu.md, aliasing rules).
 """
 
@@ -49,6 +49,7 @@ from tilewright.passes.cpu.nest.dead_lanes import (
     keeps_all_lanes,
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.live_ends import live_ends
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
@@ -247,31 +248,64 @@ class _Lowering:
     ) -> list[SSAValue]:
         limits, wraps = _bounds(op)
         streams = {} if compact else streaming_stores(op, emit, self.target)
-        body = Body(emit, Facts(streams=streams), self.addresses)
-        dead = self.dead
         if compact or not self.options.partition_loops or not (limits or wraps):
-            return Nest(op, shape, None, dead).build(body)
+            return Nest(op, shape, None, self.dead).build(
+                Body(emit, Facts(streams=streams), self.addresses)
+            )
+        ends = {} if self.dead is not None else live_ends(op, shape)
+        known = frozenset(
+            (limit, d) for d, limit in ends.items() if d != shape.vector_dim or shape.lanes == 1
+        )
+        bounds = {d: self._end(emit, shape, d, limit) for d, limit in ends.items()}
+        facts = Facts(known, streams=streams)
+        rest = {pair: extent for pair, extent in limits.items() if pair not in known}
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
         along = all(
-            d == shape.vector_dim and extent == shape.extents[d]
-            for (_, d), extent in limits.items()
+            d == shape.vector_dim and extent == shape.extents[d] for (_, d), extent in rest.items()
         )
-        if flat and not wraps and along and not shape.backward:
-            return self._main_and_tail(op, body, shape, limits)
+        body = Body(emit, facts, self.addresses)
+        chunks = shape.extents[shape.vector_dim] > shape.lanes > 1
+        if along and not (wraps or shape.backward or shape.turned):
+            if chunks and rest and (flat or shape.axis is None):
+                return self._main_and_tail(op, body, shape, rest, bounds)
+            if flat or not rest:
+                return Nest(op, shape, None, self.dead, bounds).build(body)
+        return self._whole_and_cut(op, body, shape, rest, wraps, bounds)
+
+    def _end(self, emit: Emitter, shape: Shape, dim: int, limit: SSAValue) -> Index:
+        """Where the loop along a dimension ends whose elements from `limit` on are dead."""
+        end = emit.smallest(emit.largest(limit, 0), shape.extents[dim])
+        if dim != shape.vector_dim or shape.lanes == 1:
+            emit.add(in_range(self.name, [limit, emit.value(end)], 1, -1))
+            return end
+        return emit.round_down(emit.plus(end, shape.lanes - 1), shape.lanes)
+
+    def _whole_and_cut(
+        self,
+        op: cpu.FusionGroupOp,
+        body: Body,
+        shape: Shape,
+        limits: dict[tuple[SSAValue, int], int],
+        wraps: list[tuple[SSAValue, SSAValue, int]],
+        ends: dict[int, Index],
+    ) -> list[SSAValue]:
+        """One version for tiles that no bound cuts, one for the others."""
+        emit, known = body.emit, body.facts
         full: bool | SSAValue = True
         for (limit, _), extent in limits.items():
             full = emit.both(full, emit.at_least(limit, extent))
         for start, size, extent in wraps:
             full = emit.both(full, _fits(emit, start, size, extent))
         unwrapped_pairs = frozenset((start, size) for start, size, _ in wraps)
-        facts = Facts(frozenset(limits), unwrapped_pairs, streams)
+        facts = Facts(known.full | frozenset(limits), unwrapped_pairs, known.streams)
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
         for (limit, _), extent in limits.items():
             whole.add(in_range(self.name, [limit], extent))
         for start, size, extent in wraps:
             whole.add(unwrapped(self.name, start, size, extent))
-        whole.yield_values(Nest(op, shape, None, dead).build(Body(whole, facts, self.addresses)))
-        cut.yield_values(Nest(op, shape, None, dead).build(Body(cut, Facts(), self.addresses)))
+        for version, facts_there in ((whole, facts), (cut, Facts(known.full))):
+            nest = Nest(op, shape, None, self.dead, ends)
+            version.yield_values(nest.build(Body(version, facts_there, self.addresses)))
         return list(branch.results)
 
     def _main_and_tail(
@@ -280,18 +314,17 @@ class _Lowering:
         body: Body,
         shape: Shape,
         limits: dict[tuple[SSAValue, int], int],
+        ends: dict[int, Index],
     ) -> list[SSAValue]:
+        """Chunks below all bounds along the chunked dimension without masks, then the rest."""
         emit = body.emit
-        extent = shape.extents[shape.vector_dim]
-        if extent <= shape.lanes or shape.lanes == 1:
-            return Nest(op, shape, None, self.dead).build(body)
-        lowest: Index = extent
+        lowest: Index = shape.extents[shape.vector_dim]
         for limit, _ in limits:
             lowest = emit.smallest(limit, lowest)
         main = emit.round_down(emit.largest(lowest, 0), shape.lanes)
         for limit in dict.fromkeys(limit for limit, _ in limits):
             emit.add(in_range(self.name, [limit, emit.value(main)], 1, -1))
-        nest = Nest(op, shape, main, self.dead)
+        nest = Nest(op, shape, main, self.dead, ends)
         nest.split_facts = frozenset(limits)
         return nest.build(body)
 

@@ -141,6 +141,7 @@ class Nest:
         shape: Shape,
         split: Index | None,
         dead: DeadLanes | None = None,
+        ends: dict[int, Index] | None = None,
     ) -> None:
         self.group = group
         self.shape = shape
@@ -151,6 +152,8 @@ class Nest:
         self.finished = {r for op in self.axis_ops for r in op.results}
         self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()
         self.dead = dead
+        self.ends = ends or {}
+        """Where loops along dimensions end before their extents (`live_ends`)."""
 
     def build(self, body: Body) -> list[SSAValue]:
         """Emit the nest; returns the group's scalar results."""
@@ -168,7 +171,8 @@ class Nest:
         d, *rest = dims
         if self.shape.extents[d] == 1:
             return self._outer(body, rest, at)
-        emit, index, _, _ = body.emit.loop(0, self.shape.extents[d], 1, [])
+        end = self.ends.get(d, self.shape.extents[d])
+        emit, index, _, _ = body.emit.loop(0, end, 1, [])
         inside = list(at)
         inside[d] = Coordinate(index)
         self._outer(body.nested(emit), rest, inside)
@@ -254,7 +258,7 @@ class Nest:
             start = step
         else:
             carried = [reductions.start_value(body.emit, op, lanes) for op in self.axis_ops]
-        end: Index = extent
+        end = self.ends.get(dim, extent)
         trims = self.dead is not None and not peel and extent > step
         if trims and self.dead is not None:
             emit = body.emit
@@ -434,11 +438,8 @@ def raise_print(body: Body, op: tile.PrintOp, at: Coordinates) -> None:
 
 
 def _regroup(flat: list[SSAValue], like: list[list[SSAValue]]) -> list[list[SSAValue]]:
-    grouped, position = [], 0
-    for values in like:
-        grouped.append(flat[position : position + len(values)])
-        position += len(values)
-    return grouped
+    rest = iter(flat)
+    return [[next(rest) for _ in values] for values in like]
 
 
 def _read_directly(op: cpu.ReadOp) -> bool:
