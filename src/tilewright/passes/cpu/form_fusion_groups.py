@@ -56,6 +56,7 @@ from tilewright.passes.cpu.analysis.hazards import (
     writes_memory,
 )
 from tilewright.passes.cpu.analysis.index_runs import mark_index_runs
+from tilewright.passes.cpu.analysis.narrow_comparisons import narrow_comparisons
 from tilewright.passes.cpu.analysis.space_order import gather_spaces
 from tilewright.passes.cpu.analysis.uniform_quotients import divide_first_lanes
 from tilewright.passes.cpu.analysis.uniform_values import narrow_uniform_values
@@ -74,6 +75,7 @@ class FormFusionGroups(FunctionPass):
                 _assert_scalar(op)
         divide_first_lanes(function)
         mark_index_runs(function)
+        narrow_comparisons(function)
         narrow_uniform_values(function)
         _form_in_block(function.body.block)
 
