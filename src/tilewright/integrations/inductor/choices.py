@@ -3,7 +3,8 @@
 Inductor lists configurations for GPUs and measures them when a kernel is first launched. On a CPU a program is one
 thread's loop, and what decides is whether its vectors run along memory and its accumulators fit in registers:
 
-- pointwise: some hundred elements a program; two-dimensional ones are transposes, in tiles of some cache lines each way;
+- pointwise: some hundred elements a program; of two dimensions whole rows where all accesses run along them, otherwise
+  transposes, in tiles of some cache lines each way;
 - reductions along memory: one row a program, a few vectors of accumulators;
 - reductions across memory: some cache lines of columns, row by row, so that the accumulators are vectors of columns.
 
@@ -29,9 +30,15 @@ _DIVISOR = re.compile(r"\b(\w+?)index\s*(?://|%)\s*(\d+)")
 _EXTENT = re.compile(r"^ +(\w+?)numel = (\d+)$", re.MULTILINE)
 #: the index that a load runs along: `x1` in `tl.load(in_ptr0 + (x1 + 200*r0_2)`
 _ALONG_MEMORY = re.compile(r"tl\.load\(\w+ \+ \((?:[^\n]*? \+ )??([xyzr]\d*_?)\d+[ )]")
+#: an access whose address is no scalar
+_ACCESS = re.compile(r"tl\.(?:load|store)\(\w+ \+ \((.*)\n")
+_Y, _X = re.compile(r"y\d+"), re.compile(r"\bx\d+")
 
 _POINTWISE = 512
 _TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
+_ROW = 512
+_ROWS = 4096
+"""Elements of a program that goes along rows: enough that it takes longer than what is done once per program."""
 _CUBE = {"ZBLOCK": 2, "YBLOCK": 16, "XBLOCK": 64}
 _ALONG = 64
 """Accumulators of a reduction along memory: four vectors of fp32."""
@@ -62,6 +69,8 @@ class Work:
     scans: bool = False
     scatters: bool = False
     """Whether it adds to elements given by indices: rows of a tile may go to the same elements."""
+    in_rows: bool = False
+    """Of two pointwise dimensions: whether all accesses run along the inner one."""
     passes: int = 1
     """How many reductions follow each other: each is a loop over the row."""
     threads: int = 1
@@ -96,6 +105,8 @@ def _dimension(name: str) -> str:
 def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
     if len(names) == 1:
         return {names[0]: _undivided(_POINTWISE, "x", work)}
+    if len(names) == 2 and work.in_rows and not work.scatters:
+        return _whole_rows(work)
     found = _TRANSPOSE if len(names) == 2 else _CUBE
     if work.scatters:
         found = {name: size if name == "XBLOCK" else 1 for name, size in found.items()}
@@ -103,6 +114,16 @@ def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
         name: _filled(_undivided(size, _dimension(name), work), _dimension(name), work)
         for name, size in found.items()
     }
+
+
+def _whole_rows(work: Work) -> Mapping[str, int]:
+    """Rows as long as they are, up to a limit: loops end with the row, whatever the block. Fewer of them where not all
+    threads would have some."""
+    row = min(_ROW, work.sizes["x"])
+    rows = max(1, _ROWS // row)
+    while rows > 1 and work.sizes["y"] * (work.sizes["x"] // row) < 4 * rows * work.threads:
+        rows //= 2
+    return {"XBLOCK": _undivided(row, "x", work), "YBLOCK": rows}
 
 
 def _filled(block: int, dimension: str, work: Work) -> int:
@@ -207,6 +228,7 @@ def choose(
         across=_is_across(meta, source),
         scans=bool(meta.get("num_reduction", 1) == 0),
         scatters=bool(meta.get("atomic_add_found")),
+        in_rows=not any(map(_is_along_y, _ACCESS.findall(source))),
         passes=meta.get("num_reduction", 1),
         divisors=_divisors(source),
         extents={name: int(extent) for name, extent in _EXTENT.findall(source)},
@@ -224,6 +246,22 @@ def choose(
     tunes = meta.get("max_autotune") or meta.get("max_autotune_pointwise")
     tried = neighbors(found, size_hints) if tunes else [found]
     return [config(blocks, num_warps=1, num_stages=1) for blocks in tried]
+
+
+def _is_along_y(text: str) -> bool:
+    """Whether neighbors along `y` are neighbors in memory, and those along `x` are not the same: of the index that `text`
+    begins with, up to its closing bracket, `y` is a term without a factor."""
+    terms, depth = [""], 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            break
+        if character == "+" and depth == 0:
+            terms.append("")
+        else:
+            terms[-1] += character
+    has_x = any(map(_X.search, terms))
+    return has_x and any(_Y.fullmatch(term.strip()) for term in terms)
 
 
 def _divisors(source: str) -> dict[str, list[int]]:
