@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
@@ -21,6 +21,8 @@ from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop, row_limit
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.lane_values import has_lane_values
+from tilewright.passes.cpu.nest.registers import registers_per_value
 from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_blocks
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
@@ -41,6 +43,8 @@ class Shape:
     """In square blocks of `lanes` by `lanes`, of which some loads are transposed in registers."""
     backward: bool = False
     """Whether the axis is walked from its end."""
+    rows_inside: bool = False
+    """Whether the loop over chunks is the outermost one: what depends on its lanes alone is computed once per chunk."""
 
 
 def plan_shape(
@@ -78,7 +82,8 @@ def plan_shape(
     lanes = 1
     while lanes * 2 <= limit and extents[dim] % (lanes * 2) == 0:
         lanes *= 2
-    return Shape(extents, dim, lanes, axis, backward=backward)
+    inside = axis is None and len(candidates) > 1 and has_lane_values(group, dim)
+    return Shape(extents, dim, lanes, axis, backward=backward, rows_inside=inside)
 
 
 def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[float]:
@@ -114,7 +119,7 @@ def _lane_limit(
     widest = 4
     for op in (o for m in members for o in m.walk()):
         for value in op.results:
-            if tile.is_tile(value) and not is_virtual(op):
+            if tile.is_tile(value) and not is_virtual(op) and _goes_in_chunks(value, group, dim):
                 element = tile.element_of(value)
                 if not isinstance(element, IntegerType) or element.width.data > 1:
                     widest = max(widest, element_bytes(element))
@@ -130,6 +135,14 @@ def _lane_limit(
     if dim == len(group.extents) - 1:  # and within rows, where one dimension stands for several
         limit = row_limit(members, group.extents[dim], limit)
     return max(1, limit)
+
+
+def _goes_in_chunks(value: SSAValue, group: cpu.FusionGroupOp, dim: int) -> bool:
+    """Whether a tile may vary along the chunked dimension."""
+    shape = tile.shape_of(value)
+    if len(shape) == len(group.extents):
+        return shape[dim] > 1
+    return group.extents[dim] in shape
 
 
 class Nest:
@@ -161,11 +174,18 @@ class Nest:
         if s.turned:
             self._blocks(body)
             return []
-        outer = [d for d in range(len(s.extents)) if d not in (s.vector_dim, s.axis)]
         at: list[Coordinate] = [ZERO] * len(s.extents)
-        return self._outer(body, outer, at)
+        return self._inner(body, at) if s.rows_inside else self._outer(body, self._rows(), at)
+
+    def _rows(self) -> list[int]:
+        """The dimensions that are walked element by element, but the reduced one."""
+        s = self.shape
+        return [d for d in range(len(s.extents)) if d not in (s.vector_dim, s.axis)]
 
     def _outer(self, body: Body, dims: list[int], at: list[Coordinate]) -> list[SSAValue]:
+        if not dims and self.shape.rows_inside:
+            self._members(body, tuple(at), None)
+            return []
         if not dims:
             return self._inner(body, at)
         d, *rest = dims
@@ -342,6 +362,9 @@ class Nest:
         if dim == self.shape.axis and self.shape.backward:
             base = body.emit.minus(self.shape.extents[dim] - step, base)
         place[dim] = Coordinate(base, step)
+        if self.shape.rows_inside:
+            self._outer(body, self._rows(), place)
+            return []
         return self._members(body, tuple(place), carried)
 
     def _members(
@@ -455,46 +478,3 @@ def is_shape_change(op: Operation) -> bool:
 
 
 __all__ = ["Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]
-
-
-_MATH_TEMPORARIES = 3
-"""Values that are live inside a polynomial besides its argument."""
-_MATH_CONSTANTS = 9
-"""Registers that hold coefficients around a loop with a polynomial in it."""
-
-
-def registers_per_value(group: cpu.FusionGroupOp, available: int) -> int:
-    """4, 2 or 1: the most registers a value may take without spilling."""
-    block = group.body.block
-    uses_math = any(op.name.startswith("math.") for op in block.walk())
-    live = _most_live(block) + sum(len(op.inputs) for op in block.ops if isinstance(op, AXIS_OPS))
-    room = available - (_MATH_CONSTANTS if uses_math else 2)
-    for registers in (4, 2):
-        if live * registers <= room:
-            return registers
-    return 1 if available < 32 else 2
-
-
-def _most_live(block: Block) -> int:
-    """The largest number of tile values that are live at one operation, nested blocks included."""
-    ops = list(block.ops)
-    last_use: dict[SSAValue, int] = {}
-    for i, op in enumerate(ops):
-        for nested in op.walk():
-            for operand in nested.operands:
-                last_use[operand] = i
-    live = {a for a in block.args if tile.is_tile(a)}
-    most = len(live)
-    for i, op in enumerate(ops):
-        inside = max((_most_live(b) for r in op.regions for b in r.blocks), default=0)
-        if isinstance(op, AXIS_OPS):
-            inside = 0
-        extra = _MATH_TEMPORARIES if op.name.startswith("math.") else 0
-        live |= {r for r in op.results if _in_registers(r, op)}
-        most = max(most, len(live) + inside + extra)
-        live = {v for v in live if last_use.get(v, -1) > i or v.owner is block}
-    return most
-
-
-def _in_registers(value: SSAValue, op: Operation) -> bool:
-    return tile.is_tile(value) and not is_virtual(op)
