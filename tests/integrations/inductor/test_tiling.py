@@ -41,6 +41,12 @@ def test_a_second_dimension(merged, tiled, better, monkeypatch):
     assert tiling.is_better(merged, tiled) is better
 
 
+def test_a_multiple_of_64_beside_symbols():
+    merged, tiled = {"x": 46080, "r0_": 1}, {"y": 720, "x": 64, "r0_": 1}
+    assert not tiling.is_better(merged, tiled)
+    assert tiling.is_better(merged, tiled, symbols=True)
+
+
 def test_extents_that_tilings_are_made_of():
     """Inductor is asked for tilings only where one of these is worth a loop."""
     sympy = pytest.importorskip("sympy")

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.integrations.inductor.aliasing import noalias_arguments
 from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
@@ -34,6 +35,7 @@ _ALONG_MEMORY = re.compile(r"tl\.load\(\w+ \+ \((?:[^\n]*? \+ )??([xyzr]\d*_?)\d
 _ACCESS = re.compile(r"tl\.(?:load|store)\(\w+ \+ \((.*)\n")
 _Y, _X = re.compile(r"y\d+"), re.compile(r"\bx\d+")
 
+_GENERATED = ("pointwise", "reduction", "persistent_reduction")
 _POINTWISE = 512
 _TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
 _ROW = 512
@@ -194,6 +196,9 @@ def _choosing(module: Any, original: Any) -> Any:
             given["inductor_meta"] = {**given["inductor_meta"], "coordinate_descent_tuning": False}
 
         def decorate(fn: Any) -> Any:
+            if device == "cpu" and given["heuristic_type"].name.lower() in _GENERATED:
+                meta = given.get("inductor_meta") or {}
+                fn.noalias = noalias_arguments(fn.arg_names, meta, fn.src)
             configs = choose(module.Config, source=fn.src, **given)
             return original(**{**given, "configs": configs})(fn)
 
@@ -236,11 +241,7 @@ def choose(
     )
     found = blocks(work, configs[0].kwargs)
     if found is None:
-        return (
-            configs[:1]
-            if work.kind in ("pointwise", "reduction", "persistent_reduction")
-            else configs
-        )
+        return configs[:1] if work.kind in _GENERATED else configs
     if meta.get("no_x_dim"):
         found["XBLOCK"] = 1
     tunes = meta.get("max_autotune") or meta.get("max_autotune_pointwise")

@@ -34,13 +34,13 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
         nodes = list(module.EnableReduction.filter(node_schedule))
         if len(found[0]) > 2 or not _are_for_cpu(nodes) or not _are_tileable(nodes):
             return found
-        if not any(
-            e != numel * reduction_numel and _is_worth_a_loop(e) for e in parts(module, nodes)
-        ):
+        inner = [e for e in parts(module, nodes) if e != numel * reduction_numel]
+        symbols = any(map(_is_symbol, inner))
+        if not any(_is_worth_a_loop(e, symbols) for e in inner):
             return found
         with config().patch({"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}):
             tiled = plain(cls, node_schedule, numel, reduction_numel, *rest, **more)
-        return tiled if is_better(found[0], tiled[0]) else found
+        return tiled if is_better(found[0], tiled[0], symbols) else found
 
     return classmethod(get_tiling_and_scores)
 
@@ -81,13 +81,16 @@ def parts(simd: Any, nodes: list[Any]) -> set[Any]:
     return found
 
 
-def is_better(merged: Mapping[str, Any], tiled: Mapping[str, Any]) -> bool:
-    """Whether `tiled` (dimension -> extent, the innermost of each kind last) splits what `merged` has in one."""
+def is_better(merged: Mapping[str, Any], tiled: Mapping[str, Any], symbols: bool = False) -> bool:
+    """Whether `tiled` (dimension -> extent, the innermost of each kind last) splits what `merged` has in one.
+
+    `symbols`: the merged index may be divided by numbers that are known at run time only.
+    """
     for kind in ("r", ""):
         before = _extents(merged, kind)
         after = _extents(tiled, kind)
         if len(before) == 1 and len(after) == 2:
-            return _is_worth_a_loop(after[-1])
+            return _is_worth_a_loop(after[-1], symbols)
     return False
 
 
@@ -100,13 +103,22 @@ def _extents(tiling: Mapping[str, Any], kind: str) -> list[Any]:
     ]
 
 
-def _is_worth_a_loop(extent: Any) -> bool:
-    """Whether an extent is long and not known to be a multiple of the blocks of one dimension."""
+def _is_symbol(extent: Any) -> bool:
     try:
-        length = int(extent)
-    except TypeError:  # a symbol: lanes would be divided by a number that is known at run time only
+        int(extent)
+    except TypeError:
+        return True
+    return False
+
+
+def _is_worth_a_loop(extent: Any, symbols: bool) -> bool:
+    """Whether an extent is long and not known to be a multiple of the blocks of one dimension.
+
+    Lanes would be divided one by one by a number that is known at run time only.
+    """
+    if _is_symbol(extent):
         return graph().sizevars.optimization_hint(extent, fallback=0) >= _LEAST
-    return length >= _LEAST and length % _DIVIDED_BY != 0
+    return extent >= _LEAST and (symbols or extent % _DIVIDED_BY != 0)
 
 
 def _matched_once(_: Any, original: Any) -> Any:
