@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _BUFFER = re.compile(r"(?:in_|out_|in_out_)ptr\d+")
-#: a store at an index that has been loaded or computed from data: two lanes may have the same
-_INDEXED_STORE = re.compile(r"tl\.store\((\w+) \+ \([^\n]*?tmp\d")
+_STORE = re.compile(r"tl\.store\((\w+) \+ \(([^\n]*)")
+#: in an index that has been loaded or computed from data: two lanes may have the same
+_DATA = re.compile(r"\btmp\d")
+_ATOMIC = re.compile(r"tl\.atomic_\w+\((\w+)")
 
 
 def noalias_arguments(
@@ -22,9 +24,26 @@ def noalias_arguments(
 ) -> tuple[str, ...]:
     """The parameters of a kernel with the metadata `meta` and the text `source` that no other one overlaps."""
     mutated = meta.get("mutated_arg_names")
-    if mutated is None or any(not name.startswith("in_out_ptr") for name in mutated):
+    if mutated is None or any(name.startswith("in_ptr") for name in mutated):
         return ()
-    indexed = set(_INDEXED_STORE.findall(source))
-    if meta.get("atomic_add_found") or "atomic_" in source:
-        return ()
-    return tuple(name for name in names if _BUFFER.fullmatch(name) and name not in indexed)
+    unordered = {*_ATOMIC.findall(source), *mutated}
+    unordered |= {to for to, text in _STORE.findall(source) if any(map(_DATA.search, terms(text)))}
+    return tuple(
+        name
+        for name in names
+        if _BUFFER.fullmatch(name) and (name.startswith("in_out_ptr") or name not in unordered)
+    )
+
+
+def terms(text: str) -> list[str]:
+    """The terms of the sum that `text` begins with, up to the bracket that closes it."""
+    found, depth = [""], 0
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            break
+        if character == "+" and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return [term.strip() for term in found]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.integrations.inductor.aliasing import noalias_arguments
+from tilewright.integrations.inductor.aliasing import noalias_arguments, terms
 from tilewright.integrations.inductor.replacements import Replacement
 
 #: `xindex // 64`, `(r0_index % 784)`
@@ -250,19 +250,10 @@ def choose(
 
 
 def _is_along_y(text: str) -> bool:
-    """Whether neighbors along `y` are neighbors in memory, and those along `x` are not the same: of the index that `text`
-    begins with, up to its closing bracket, `y` is a term without a factor."""
-    terms, depth = [""], 0
-    for character in text:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth < 0:
-            break
-        if character == "+" and depth == 0:
-            terms.append("")
-        else:
-            terms[-1] += character
-    has_x = any(map(_X.search, terms))
-    return has_x and any(_Y.fullmatch(term.strip()) for term in terms)
+    """Whether neighbors along `y` are neighbors in memory, and those along `x` are not the same: `y` is a term without
+    a factor of the index that `text` begins with."""
+    parts = terms(text)
+    return any(map(_X.search, parts)) and any(map(_Y.fullmatch, parts))
 
 
 def _divisors(source: str) -> dict[str, list[int]]:

@@ -54,7 +54,9 @@ def _rewrite(op: arith.DivSIOp | arith.RemSIOp, facts: Facts) -> None:
         if start is None or extent is None or not facts.is_nonnegative(start):
             continue
         known, emitter = facts.divisor(start), Emitter(op)
-        if size % extent == 0 and known % extent == 0:
+        if isinstance(op, arith.RemSIOp) and size % extent == known % size == 0:
+            result = lanes  # the same in all programs
+        elif size % extent == 0 and known % extent == 0:
             first = _first(op, start, size, emitter)
             result = emitter.add(first, lanes) if isinstance(op, arith.RemSIOp) else first
         elif size >= _SHORT_ROW and extent % size == 0 and known % size == 0:
