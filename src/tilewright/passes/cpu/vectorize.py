@@ -256,7 +256,12 @@ class _Lowering:
         known = frozenset(
             (limit, d) for d, limit in ends.items() if d != shape.vector_dim or shape.lanes == 1
         )
-        bounds = {d: self._end(emit, shape, d, limit) for d, limit in ends.items()}
+        chunks = shape.extents[shape.vector_dim] > shape.lanes > 1
+        bounds = {
+            d: self._end(emit, shape, d, limit)
+            for d, limit in ends.items()
+            if chunks or (limit, d) in known
+        }
         facts = Facts(known, streams=streams)
         rest = {pair: extent for pair, extent in limits.items() if pair not in known}
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
@@ -264,7 +269,6 @@ class _Lowering:
             d == shape.vector_dim and extent == shape.extents[d] for (_, d), extent in rest.items()
         )
         body = Body(emit, facts, self.addresses)
-        chunks = shape.extents[shape.vector_dim] > shape.lanes > 1
         if along and not (wraps or shape.backward or shape.turned):
             if chunks and rest and (flat or shape.axis is None):
                 return self._main_and_tail(op, body, shape, rest, bounds)
