@@ -98,7 +98,7 @@ def test_shared_memory_beyond_48_kib_is_asked_for(gpu):
     assert gpu.fake.shared_set == {launch.function: (8, 100_000)} and launch.shared == 100_000
     start(gpu, shared_bytes=48 << 10)
     assert len(gpu.fake.shared_set) == 1
-    with pytest.raises(OutOfResources, match="shared memory: required 300000"):
+    with pytest.raises(OutOfResources, match="shared memory, Required: 300000"):
         start(gpu, shared_bytes=300_000)
 
 

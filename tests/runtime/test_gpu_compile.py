@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_told_with_the_kernels_line():
         assert "compiled for square(a_ptr: *" in text
     if tools.find("ptxas"):
         text = refused("fp16", 128, maxnreg=64)
-        assert "registers a thread: required" in text and f"{__file__}:{square.first_line}:" in text
+        assert "registers a thread, Required" in text and f"{__file__}:{square.first_line}:" in text
 
 
 @tw.jit
@@ -278,7 +278,7 @@ def test_what_the_assembler_rejects():
     large = PTX.replace(".visible", ".shared .align 4 .b8 room[300000];\n.visible").replace(
         "ret;", "st.shared.u32 [room], %r1;\n ret;"
     )
-    with pytest.raises(OutOfResources, match="shared memory: required 300000"):
+    with pytest.raises(OutOfResources, match="shared memory, Required: 300000"):
         assemble.assemble(large, target_info("sm_80"))
     newer = assemble.assemble(PTX.replace("8.0", "99.0"), target_info("sm_80"))
     assert newer.cubin is None and "too old" in newer.warnings[0]
