@@ -103,7 +103,9 @@ def test_random_programs(number):
     random_program(number)
 
 
-@pytest.mark.parametrize("number", range(20, 26))
+@pytest.mark.parametrize(
+    "number", [*range(20, 26), 445]
+)  # 445: a barrier before the first exchange
 def test_random_programs_of_several_blocks(number):
     random_program(number, 2 + 2 * (number % 2))
 

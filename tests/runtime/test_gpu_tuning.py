@@ -176,7 +176,7 @@ def test_what_does_not_fit_never_runs(fake):
     fake.slots = 2
     square[(1,)](*arrays()[:2])
     assert [c.kwargs["N"] for c in square.failures] == [256]
-    assert "shared memory of sm_90a: required 262144" in str(square.failures)
+    assert "shared memory of sm_90a, Required: 262144" in str(square.failures)
     assert max(launch.shared for launch in fake.launches) < 232_448
 
 

@@ -31,6 +31,7 @@ def wait(gen: KernelCodegen, b: Builder) -> None:
 
 def synchronize(gen: KernelCodegen) -> None:
     """Synchronize all non-exited threads of the cluster and order their shared-memory accesses."""
+    gen.has_cluster_barrier = True
     arrive(gen, gen.builder)
     wait(gen, gen.builder)
 
@@ -40,12 +41,17 @@ def _step(gen: KernelCodegen, b: Builder, step: str) -> None:
 
 
 def wait_for_start(gen: KernelCodegen) -> None:
-    """Wait until all CTAs of the cluster have started. Each CTA arrives at its start."""
+    """Wait until all CTAs of the cluster have started. Each CTA arrives at its start, unless there is a barrier in between:
+    threads may not arrive twice before they wait."""
+    if gen.has_cluster_barrier:
+        synchronize(gen)
+        return
 
     def say(b: Builder) -> Value:
         arrive(gen, b, relaxed=True)
         return ir.Constant(I32, 0)
 
+    gen.has_cluster_barrier = True
     gen.threads.at_start("cluster started", say)
     wait(gen, gen.builder)
 
