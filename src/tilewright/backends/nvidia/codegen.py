@@ -107,8 +107,7 @@ class KernelCodegen(Codegen):
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
         self.prints = False
-        self.reaches_first_cta = False
-        self.has_cluster_barrier = False
+        self.reaches_first_cta = self.has_cluster_barrier = False
         self.maps = TensorMaps(function)
         self.function = self._declare()
         self.blocks = num_ctas_of(function)

@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import cpu, tile
 from tilewright.ir.types import integer_attribute, width_of
 
 _SPREADING: frozenset[type] = frozenset(
-    (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp)
+    (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, cpu.SplatOp)
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def constant_float(value: SSAValue) -> float | None:
 
 
 def uniform_constant(value: SSAValue) -> int | float | None:
-    """Return the value of a scalar constant or of a tile splatted from one, or None."""
+    """Return the value of a scalar constant or of a tile or vector splatted from one, or None."""
     while type(value.owner) in _SPREADING:
         value = cast(Operation, value.owner).operands[0]
     number = constant_int(value)

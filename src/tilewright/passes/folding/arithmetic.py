@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -25,10 +26,11 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IntegerType,
     UnitAttr,
+    VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import WRAPS, element_of, shape_of
 from tilewright.interpreter import registry
 from tilewright.ir.types import defining_op, width_of
@@ -59,8 +61,11 @@ _IDEMPOTENT = (
 
 
 def filled(number: float, like: SSAValue, emitter: Emitter) -> SSAValue:
-    """Emit a constant of the type of `like`, scalar or tile."""
+    """Emit a constant of the type of `like`, scalar, tile or vector."""
     element = element_of(like)
+    if isinstance(element, VectorType):
+        scalar = emitter.float_constant(float(number), cast(AnyFloat, element.element_type))
+        return emitter.make(cpu.SplatOp, [scalar], element)
     if isinstance(element, IntegerType):
         scalar = emitter.constant(int(number), element)
     else:
@@ -114,6 +119,8 @@ def _add_constants(
 def float_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
     lhs, rhs = op.operands
     right = uniform_constant(rhs)
+    if isinstance(op, arith.SubfOp) and _is_largest_of(lhs, rhs):
+        return emitter.insert(arith.SubfOp(lhs, lhs))
     if isinstance(op, _COMMUTATIVE) and right is None:
         left = uniform_constant(lhs)
         if left is not None:
@@ -127,6 +134,23 @@ def float_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
         return lhs
     positive_zero = right == 0 and math.copysign(1.0, right) > 0
     return lhs if isinstance(op, arith.SubfOp) and positive_zero else None
+
+
+def _is_largest_of(value: SSAValue, maximum: SSAValue) -> bool:
+    """Whether `maximum` is that of `value` and minus infinity: their difference is 0, or NaN as that of `value` and itself."""
+    op = maximum.owner
+    if not isinstance(op, arith.MaxnumfOp) or value not in op.operands:
+        return False
+    return any(uniform_constant(v) == -math.inf for v in op.operands)
+
+
+def exponential(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """`exp(x - x)` is `x - x + 1`: 1, or NaN where `x` is not finite."""
+    difference = op.operands[0]
+    inner = difference.owner
+    if not isinstance(inner, arith.SubfOp) or inner.lhs is not inner.rhs:
+        return None
+    return emitter.insert(arith.AddfOp(difference, filled(1.0, difference, emitter)))
 
 
 def negation(op: Operation, emitter: Emitter) -> SSAValue | None:
@@ -200,6 +224,7 @@ def pointer_sum(op: Operation, emitter: Emitter) -> SSAValue | None:
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys((*_RIGHT_UNIT, *_IDEMPOTENT, arith.RemSIOp, arith.RemUIOp), integer_binary),
     **dict.fromkeys((arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp), float_binary),
+    **dict.fromkeys((math_dialect.ExpOp, math_dialect.Exp2Op), exponential),
     arith.NegfOp: negation,
     tile.CmpIOp: comparison,
     tile.SelectOp: selection,
