@@ -53,14 +53,12 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.folding.arithmetic import RULES
+from tilewright.passes.folding.arithmetic import RULES, Rule
 from tilewright.passes.folding.control import simplify_control
 from tilewright.targets import TargetInfo
 
-_IDENTITIES = {
-    arith.SubfOp: RULES[arith.SubfOp],
-    math.ExpOp: RULES[math.ExpOp],
-    math.Exp2Op: RULES[math.Exp2Op],
+_IDENTITIES: dict[type[Operation], Rule] = {
+    kind: RULES[kind] for kind in (arith.SubfOp, math.ExpOp, math.Exp2Op)
 }
 _MOST_OPS = 200
 """Operations of a loop that are worth having twice."""

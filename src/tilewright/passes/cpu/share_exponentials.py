@@ -34,7 +34,7 @@ Guarantees: the same values, bit by bit. `a - b` rounds as `b - a` does; `m - m`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, Float64Type, StringAttr, VectorType, i1
@@ -78,7 +78,8 @@ def _share(largest: arith.MaxnumfOp) -> bool:
     e, m = Emitter(largest.next_op), largest.result
     difference = e.insert(arith.SubfOp(largest.lhs, largest.rhs))
     far = e.insert(arith.NegfOp(e.insert(math.AbsFOp(difference))))
-    less = e.insert(kinds.pop()(far))
+    exponential: Any = kinds.pop()
+    less = e.insert(exponential(far))
     one = e.insert(arith.AddfOp(e.insert(arith.SubfOp(m, m)), filled(1.0, m, e)))
     lanes = cpu.vector_of(i1, cpu.lanes_of(m))
     for operand, found in zip(largest.operands, pairs, strict=True):
