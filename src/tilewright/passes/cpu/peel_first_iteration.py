@@ -87,7 +87,8 @@ def _is_small(loop: scf.ForOp) -> bool:
 
 
 def _peel(loop: scf.ForOp) -> bool:
-    conditions = [op for op in loop.body.block.ops if _is_of_first(op, loop)]
+    ops = loop.body.block.ops
+    conditions = [op for op in ops if isinstance(op, tile.CmpIOp) and _is_of_first(op, loop)]
     if not conditions:
         return False
     e = Emitter(loop)
@@ -104,9 +105,9 @@ def _peel(loop: scf.ForOp) -> bool:
     return True
 
 
-def _is_of_first(op: Operation, loop: scf.ForOp) -> bool:
+def _is_of_first(op: tile.CmpIOp, loop: scf.ForOp) -> bool:
     """Whether an operation compares the counter with its first value, for a branch."""
-    if not isinstance(op, tile.CmpIOp) or op.predicate.data not in _OF_FIRST:
+    if op.predicate.data not in _OF_FIRST:
         return False
     counter, bound = loop.body.block.args[0], constant_int(op.rhs)
     if op.lhs is not counter or bound is None or bound != constant_int(loop.lb):
