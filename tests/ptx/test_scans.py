@@ -55,6 +55,28 @@ def test_columns_are_scanned_where_they_are(rows, columns, warps, reverse, kind,
             run_ptx(spoiled, arguments, (1,))
 
 
+def sums_of_a_product(a, b, factors, out):
+    i = tl.arange(0, 32)
+    at = i[:, None] * 32 + i[None, :]
+    product = tl.dot(tl.load(a + at), tl.load(b + at)) * tl.load(factors + at)
+    tl.store(out + at, tl.cumsum(product, 1))
+
+
+@pytest.mark.parametrize(("target", "warps"), [("sm_80", 1), ("sm_90a", 4)])
+def test_a_scan_has_the_layout_that_its_load_suggested(target, warps):
+    """Factors are converted to the fragments of the product: the scan's operand is not in the layout of their load."""
+    kinds = dict.fromkeys("ab", np.float16) | dict.fromkeys(("factors", "out"), np.float32)
+    elements = {np.float16: dtypes.float16, np.float32: dtypes.float32}
+    signature = {name: dtypes.pointer_type(elements[kind]) for name, kind in kinds.items()}
+    aligned = dict.fromkeys(kinds, 16)
+    text = str(build(KernelFunction(sums_of_a_product), signature, aligned).module)
+    random = np.random.default_rng(0)
+    arguments = [random.integers(-2, 3, 32 * 32).astype(kind) for kind in kinds.values()]
+    expected = run_on_copies(parse_ir(text), arguments, (1, 1, 1))[-1]
+    artifact = backend.compile(parse_ir(text), Options(num_warps=warps), target_info(target))
+    np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[-1], expected)
+
+
 def sums_of_doubled_columns(x, out, stride, R: tl.constexpr):
     at = tl.arange(0, R) * stride
     twice = tl.inline_asm_elementwise(

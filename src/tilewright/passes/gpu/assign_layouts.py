@@ -45,14 +45,10 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     EXPENSIVE,
     REMAPS,
     AnchorLayouts,
-    accumulator_layout,
-    dot_layouts,
     is_cheap,
 )
 from tilewright.passes.gpu.analysis.gathers import is_scatter
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
-from tilewright.passes.gpu.analysis.shape_layouts import scan_layout
-from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 
 _FEW_LOADS = 4
@@ -117,16 +113,15 @@ class _Assigner:
                 self._store(op)
             case tile.LoadViewOp():
                 self._view_operands(op, self.anchors.default(op.result))
+            case _ if op in self.anchors.operands:
+                for i, layout in enumerate(self.anchors.operands[op]):
+                    self._operand(op, i, layout)
             case tile.DotOp():
-                self._dot(op)
+                self._shared_dot(op)
             case tile.ReduceOp():
                 self._all_operands(op, self.anchors.reduced(op))
-            case tile.ScanOp():
-                self._all_operands(op, scan_layout(op, self.anchors.known, self.warps))
             case tile.JoinOp():
                 self._all_operands(op, self.anchors.default(op.lhs))
-            case tile.SplitOp():
-                self._all_operands(op, self.anchors.split_source(op))
             case tile.GatherOp():  # the source passes through shared memory
                 self._operand(op, 0, self.anchors.default(op.source))
                 self._operand(op, 1, self.anchors.default(op.result))
@@ -180,16 +175,10 @@ class _Assigner:
         else:
             self._all_operands(op, layout)
 
-    def _dot(self, op: tile.DotOp) -> None:
-        if instruction_of(op) == "fma" or reads_shared(
-            op
-        ):  # operands pass through shared memory, in any layout
-            for i, value in enumerate((op.lhs, op.rhs)):
-                self._operand(op, i, self.anchors.default(value))
-            self._operand(op, 2, accumulator_layout(op, self.warps))
-            return
-        for i, layout in enumerate(dot_layouts(op, self.warps)):
-            self._operand(op, i, layout)
+    def _shared_dot(self, op: tile.DotOp) -> None:
+        """Operands pass through shared memory, in any layout."""
+        for i, value in enumerate((op.lhs, op.rhs, op.result)):
+            self._operand(op, i, self.anchors.default(value))
 
     # ---- control flow ----
 

@@ -51,7 +51,7 @@ from tilewright.passes.gpu.analysis.shape_layouts import (
     scan_layout,
 )
 from tilewright.passes.gpu.analysis.split_networks import joined, loaded_for_splits, split_source
-from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
+from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma, reads_shared
 
 REMAPS = frozenset(
     (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
@@ -87,6 +87,8 @@ class AnchorLayouts:
         self.warps = warps
         self.known = Facts()
         self._anchors: dict[SSAValue, Layout | None] = {}
+        self.operands: dict[Operation, tuple[Layout, ...]] = {}
+        """Of MMAs, scans and splits. Chosen with those of the results: conversions hide the loads they are chosen by."""
         self._free: dict[SSAValue, bool] = {}
         self._common_runs = CommonRuns(self.known, self.is_free)
         self._open_loops = 0
@@ -207,17 +209,22 @@ class AnchorLayouts:
             layout = self._loaded_for_users(op) or layout
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
+            if instruction_of(op) != "fma" and not reads_shared(op):
+                self.operands[op] = dot_layouts(op, self.warps)
             return [accumulator_layout(op, self.warps)]
         if isinstance(op, tile.AtomicRMWOp) and is_memory_reduction(op):
             return [self._memory_reduction(op)]
         if isinstance(op, tile.ReduceOp):
             return [self.reduced(op).drop(op.axis.value.data)] * len(tiles)
         if isinstance(op, tile.ScanOp):
-            return [scan_layout(op, self.known, self.warps)] * len(tiles)
+            self.operands[op] = (scan_layout(op, self.known, self.warps),) * len(tiles)
+            return self.operands[op]
         if isinstance(op, tile.JoinOp):
             return [joined(self.default(op.lhs))]
         if isinstance(op, tile.SplitOp):
-            return [self.split_source(op).drop(len(tile.shape_of(op.source)) - 1)] * 2
+            source = split_source(op, self.default(op.source), self.warps, self.access)
+            self.operands[op] = (source,)
+            return [source.drop(source.rank - 1)] * 2
         return self._alike(op, tiles)
 
     def _loaded_for_users(self, op: tile.Load) -> Layout | None:
@@ -239,10 +246,6 @@ class AnchorLayouts:
         run = best.num_consecutive(last, WIDEST)
         too_long = run * size == WIDEST and anchor.num_consecutive(last, WIDEST) > run
         return best if too_long else anchor
-
-    def split_source(self, op: tile.SplitOp) -> Layout:
-        """The layout in which a tile is split."""
-        return split_source(op, self.default(op.source), self.warps, self.access)
 
     def _alike(self, op: Operation, tiles: list[Any]) -> Sequence[Layout | None]:
         """The layout of an operand of the same shape for all results, or of what the only user combines them with.
@@ -329,9 +332,8 @@ class AnchorLayouts:
         ]
         self._anchors.update((arg, None) for _, arg, _ in carried)
         self._open_loops += 1
-        for _ in range(
-            2
-        ):  # what a loop yields decides what it carries: the initial value changes its layout once
+        # What a loop yields decides what it carries: the initial value changes its layout once.
+        for _ in range(2):
             self._block(body)
             for init, arg, result in carried:
                 yielded = self.of(end_of(body).operands[position_of(result)])
