@@ -199,6 +199,10 @@ class KernelBuilder(Statements):
             value = self.binary("+", value, item)
         return value
 
+    def builtin_constexpr(self, value: Any) -> Any:
+        """Constants are held without their wrapper. As in Triton, `tl.constexpr(x)` of a tensor is the tensor."""
+        return value
+
     def builtin_len(self, value: Any) -> int:
         if is_tensor(value):
             if not value.shape:
@@ -317,7 +321,7 @@ _BUILTINS: dict[Any, str] = {
         "sum", "len", "isinstance", "getattr", "hasattr", "tuple", "list", "range", "enumerate",
         "zip", "reversed", "any", "all",
     )
-}  # fmt: skip
+} | {dtypes.constexpr: "constexpr"}  # fmt: skip
 
 
 def bind_arguments(fn: KernelFunction, args: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:

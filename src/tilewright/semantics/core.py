@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.errors import KernelNameError, KernelTypeError
 from tilewright.semantics.lanes import Lanes
 from tilewright.semantics.memory import BlockPointer, TensorDescriptor
-from tilewright.semantics.values import TensorValue, describe
+from tilewright.semantics.values import OPERATOR_METHODS, TensorValue, describe
 
 #: `x.name(...)` is `tl.name(x, ...)` for these
 TENSOR_METHODS = frozenset({
@@ -52,6 +52,8 @@ class Semantics(Lanes):
                 return self.trans(value) if name == "T" else getattr(value, name)
             if name in TENSOR_METHODS:
                 return functools.partial(getattr(self, name), value)
+            if name in OPERATOR_METHODS:
+                return getattr(TensorValue(value.handle, value.type, self), name)
             known = [*_PROPERTIES, *TENSOR_METHODS]
         elif isinstance(value, TensorDescriptor):
             found = self._descriptor_attribute(value, name)

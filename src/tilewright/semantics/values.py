@@ -37,6 +37,17 @@ SYMBOLS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+#: operators that kernels may call by the name of the method: `x.__lshift__(4)`
+OPERATOR_METHODS = frozenset({
+    "__add__", "__and__", "__eq__", "__floordiv__", "__ge__", "__getitem__", "__gt__", "__invert__", "__le__",
+    "__lshift__", "__lt__", "__mod__", "__mul__", "__ne__", "__neg__", "__not__", "__or__", "__pow__", "__radd__",
+    "__rand__", "__req__", "__rfloordiv__", "__rge__", "__rgt__", "__rle__", "__rlshift__", "__rlt__", "__rmod__",
+    "__rmul__", "__rne__", "__ror__", "__rpow__", "__rrshift__", "__rshift__", "__rsub__", "__rtruediv__", "__rxor__",
+    "__sub__", "__truediv__", "__xor__",
+})  # fmt: skip
+
+
 def type_text(kind: Any) -> str:
     """A language type as messages show it: `fp32`, `pointer<fp16>`, `fp32[16, 32]`."""
     if isinstance(kind, dtypes.block_type):
@@ -246,9 +257,12 @@ class TensorValue:
     __and__, __rand__ = _operator("&"), _reflected("&")
     __or__, __ror__ = _operator("|"), _reflected("|")
     __xor__, __rxor__ = _operator("^"), _reflected("^")
-    __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
-    __eq__, __ne__, __hash__ = _operator("=="), _operator("!="), object.__hash__
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_operator, _COMPARISONS)
+    __hash__ = object.__hash__
     __neg__, __pos__, __invert__ = map(_unary, "-+~")
+    # Methods of Triton's tensors by which programs call operators; Python itself does not.
+    __rlt__, __rle__, __rgt__, __rge__, __req__, __rne__ = map(_reflected, _COMPARISONS)
+    __not__ = _unary("not")
 
     def __abs__(self) -> Any:
         return self._semantics().abs(self)
