@@ -7,7 +7,8 @@ import builtins
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from tilewright import dtypes, language
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
@@ -211,6 +212,8 @@ class KernelBuilder(Statements):
         return self.static_call(len, [value], {})
 
     def builtin_isinstance(self, value: Any, kinds: Any) -> bool:
+        if isinstance(kinds, UnionType):
+            kinds = get_args(kinds)
         kinds = kinds if isinstance(kinds, tuple | list) else (kinds,)
         for kind in kinds:
             if kind is dtypes.constexpr:

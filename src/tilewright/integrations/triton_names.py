@@ -21,6 +21,7 @@ _ALIASES = {
     "triton.language": "tilewright.language",
     "triton.testing": "tilewright.testing",
     "triton.knobs": "tilewright.integrations.triton_knobs",
+    "triton.language.random": "tilewright.language.standard.random",
     "triton.language.libdevice": "tilewright.language.extra.libdevice",
 }
 
@@ -180,7 +181,6 @@ _LANGUAGE = {
     "triton.language.core": (),
     "triton.language.math": (),
     "triton.language.standard": (),
-    "triton.language.random": (),
     "triton.language.semantic": (),
     "triton.language.target_info": (),
     "triton.language.extra": ("libdevice", "cuda", "hip"),

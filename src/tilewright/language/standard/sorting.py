@@ -161,3 +161,13 @@ def _select(x: Any, k: tl.constexpr, descending: tl.constexpr) -> Any:
         found = tl.where(tl.arange(0, size)[None, :] == place, value[:, None], found)
         x = tl.where(tl.arange(0, extent)[None, :] == index[:, None], used, x)
     return tl.reshape(found[:, :k], [*shape, k])
+
+
+@KernelFunction
+def sort_impl(
+    x: Any, k: tl.constexpr = None, dim: tl.constexpr = None, descending: tl.constexpr = False
+) -> Any:
+    """`topk` of `k` elements, or `sort`."""
+    if k is None:
+        return sort(x, dim, descending)
+    return topk(x, k, dim, descending)
