@@ -133,10 +133,11 @@ class FakeCuda:
     def _cuLaunchKernelEx(self, config, function, params, extra):
         sizes = (c_uint * 7).from_address(config)
         stream, attributes = (c_void_p * 2).from_address(config + 32)
-        assert c_uint.from_address(config + 48).value == 1
-        words = (c_uint * 5).from_address(attributes)
-        assert words[0] in (4, 6)
-        early = words[0] == 6  # programmatic stream serialization, and whether it is allowed
+        count = c_uint.from_address(config + 48).value
+        assert count >= 1
+        listed = [(c_uint * 18).from_address(attributes + 72 * i) for i in range(count)]
+        values = {words[0]: tuple(words[2:5]) for words in listed}
+        assert len(values) == count and values.keys() <= {2, 4, 6}
         self._launched(
             function,
             tuple(sizes[:3]),
@@ -144,15 +145,17 @@ class FakeCuda:
             sizes[6],
             stream,
             params,
-            1 if early else tuple(words[2:5]),
-            early and words[2] == 1,
+            values.get(4, 1),
+            early=values.get(6, (0,))[0] == 1,  # programmatic stream serialization
+            cooperative=values.get(2, (0,))[0] == 1,
         )
 
-    def _launched(self, function, grid, block, shared, stream, params, cluster, early=False):
+    def _launched(self, function, grid, block, shared, stream, params, cluster, **flags):
         pointers = (c_void_p * self.slots).from_address(params) if self.slots else ()
         launch = SimpleNamespace(
             function=function, grid=grid, block=block, shared=shared, stream=stream or 0,
-            context=self.stack[-1], cluster=cluster, early=early,
+            context=self.stack[-1], cluster=cluster,
+            early=flags.get("early", False), cooperative=flags.get("cooperative", False),
             slots=[ctypes.c_uint64.from_address(p).value for p in pointers],
         )  # fmt: skip
         self.launches.append(launch)

@@ -146,6 +146,25 @@ def test_kernels_that_wait_themselves_may_begin_early(gpu):
     assert call((2**31,), 0, 1) == BAD_GRID
 
 
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_cooperative_launches(gpu, cluster):
+    """The driver rejects grids that cannot run all at once; a launch that overlaps another could not run so."""
+    call = start(
+        gpu, ["int"], cooperative=True, cluster_size=cluster, programmatic_launch=cluster == 1
+    )
+    gpu.fake.slots = 1
+    assert call((6, 5), 9, 4) is None
+    (launch,) = gpu.fake.launches
+    assert launch.cooperative and not launch.early
+    assert launch.cluster == (1 if cluster == 1 else (2, 1, 1))
+    assert launch.grid == (6 * cluster, 5, 1) and launch.slots == [4]
+    gpu.fake.fail["cuLaunchKernelEx"] = 720
+    assert call((60000,), 9, 4) == host.DRIVER_ERROR + 720
+    error = gpu.launch_error(720, "kern", artifact(cooperative=True).plan, (60000,))
+    assert isinstance(error, LaunchError)
+    assert "kern: the programs of grid (60000,) cannot all run at the same time" in str(error)
+
+
 def test_older_drivers_start_kernels_one_after_the_other(gpu):
     gpu.version = 12020
     call = start(gpu, ["int"], programmatic_launch=True)

@@ -310,6 +310,15 @@ def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
 
 
 @needs_compiler
+def test_cooperative_grids(tmp_path):
+    options = {"num_warps": 2, "launch_cooperative_grid": True}
+    exported = places.compile(PLACES, target="sm_90a", options=options).export(tmp_path)
+    main = "int main(void) { return places(AT(4096), true, -5, 9, 0.5f, 24, 4, 2, 3, 0); }"
+    lines = outcome(tmp_path, exported, main, "pbblfi")
+    assert lines[2] == "launch 2: 4 2 3 of 64, 0 bytes, stream 0, 1: 2 = 1 0 0: 4096 1 251 9 0.5 24"
+
+
+@needs_compiler
 @pytest.mark.parametrize("form", ["object", "text"])
 def test_machine_code_or_ptx(tmp_path, monkeypatch, form):
     if form == "text":

@@ -125,6 +125,8 @@ class LaunchPlan:
     """Blocks of a program, which are a cluster: each has `threads` threads."""
     programmatic_launch: bool = False
     """Whether it may be started before the kernel before it is over: it waits for that itself."""
+    cooperative: bool = False
+    """Whether all programs must run at the same time: larger grids are refused."""
     tensor_maps: tuple[TensorMap, ...] = ()
     """What the host prepares for TMA loads and stores."""
     registers: int = 0
@@ -182,6 +184,8 @@ class Options:
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
     debug: bool = False
+    launch_cooperative_grid: bool = False
+    """Programs wait for each other: a grid whose programs cannot all run at the same time is refused."""
     assert_traps: bool = False
     """On a GPU: a failed assertion ends the kernel and invalidates the CUDA context, as `assert` in CUDA, instead of
     being recorded for the launch, which waits for the kernel then."""

@@ -328,6 +328,10 @@ class CompiledKernel:
         ]
         found, keep = _cpu().launcher(kernel, self.plan, kinds_now, conditions)
         self._keep.append(keep)
+        if self.plan.cooperative:
+            from tilewright.runtime.drivers.kernels import all_at_once
+
+            found = all_at_once(found, driver(), self.plan)
         return _flushing(found) if self.plan.prints else found
 
     @user_facing

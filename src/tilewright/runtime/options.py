@@ -16,7 +16,7 @@ from tilewright.errors import LaunchError, LaunchOptionError, UnknownKeywordErro
 
 #: options that change code on some target of ours; those of the first group only on a GPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
-_CODE_OPTIONS = frozenset(("debug", "enable_fp_fusion"))
+_CODE_OPTIONS = frozenset(("debug", "enable_fp_fusion", "launch_cooperative_grid"))
 #: option on every target that is no plain value: names of passes to leave out
 _DISABLE = "disable"
 #: the same: checks in compiled code
@@ -25,7 +25,7 @@ _NAMES_OF_CHECKS = ("bounds", "views")
 #: other people's options, accepted everywhere
 VENDOR_OPTIONS = frozenset((
     "waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint",
-    "llvm_fn_attrs", "wgp_cu_mode", "launch_pdl", "launch_cooperative_grid", "extern_libs",
+    "llvm_fn_attrs", "wgp_cu_mode", "launch_pdl", "extern_libs",
     "ptx_options", "ir_override", "min_shared_mem", "sanitize_overflow", "clc", "num_cpu_threads",
     "cluster_dims", "num_buffers_warp_spec", "num_consumer_groups", "reg_dec_producer",
     "reg_inc_consumer", "instrumentation_mode", "arch", "backend_name", "supported_fp8_dtypes",
@@ -81,6 +81,7 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool =
     chosen = Options(
         debug=bool(settings.debug if debug is None else debug or settings.debug),
         enable_fp_fusion=bool(options.get("enable_fp_fusion", True)),
+        launch_cooperative_grid=bool(options.get("launch_cooperative_grid")),
         disable=disabled_passes(options.get(_DISABLE)),
         check=checks_of(settings.check if options.get(_CHECK) is None else options[_CHECK]),
     )

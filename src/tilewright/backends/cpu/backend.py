@@ -91,6 +91,7 @@ class CpuBackend(LoweringBackend):
             asserts=_assert_sites(function),
             prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
             serial=_SERIAL in function.attributes,
+            cooperative=options.launch_cooperative_grid,
             checked=bool(options.check),
             accesses=_access_sites(function),
         )

@@ -123,6 +123,7 @@ def _emitted(
         shared_bytes=shared_bytes,
         cluster_size=max(gen.blocks, gen.cluster),
         programmatic_launch=bool(gen.overlap),
+        cooperative=options.launch_cooperative_grid,
         tensor_maps=tuple(gen.maps.recipes),
     )
     loaded_bytes = 0 if gen.prefetches else gen.loaded_bytes

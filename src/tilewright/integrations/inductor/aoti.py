@@ -89,6 +89,7 @@ class GpuStages(_Stages):
         needs = {
             "tensor maps": plan.tensor_maps,
             f"clusters of {plan.cluster_size} CTAs": plan.cluster_size > 1,
+            "a cooperative grid": plan.cooperative,
             "a record of failed assertions": plan.asserts or plan.checked,
         }
         if found := [name for name, needed in needs.items() if needed]:

@@ -71,6 +71,7 @@ def is_statically_launchable(kernel: Any) -> bool:
         kernel.name == kernel.src.fn.__name__
         and plan.threads > 0
         and plan.cluster_size == 1
+        and not plan.cooperative
         and not (plan.tensor_maps or plan.asserts or plan.prints or plan.checked)
         and not plan.scratch_bytes
         and [argument.name for argument in plan.arguments] == list(wanted)

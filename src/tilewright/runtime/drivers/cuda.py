@@ -50,7 +50,13 @@ _LOG_BYTES = 1 << 14
 #: CUDA version from which launches that overlap can be captured in graphs
 _EARLY_LAUNCHES = 12030
 _PORTABLE_MAPPED = 1 | 2
-_OUT_OF_RESOURCES, _CAPTURE_IMPLICIT, _CLUSTER_TOO_LARGE = 701, 906, 912  # of CUresult
+#: of CUresult
+_OUT_OF_RESOURCES, _COOPERATIVE_TOO_LARGE, _CAPTURE_IMPLICIT, _CLUSTER_TOO_LARGE = (
+    701,
+    720,
+    906,
+    912,
+)
 _RELAXED = 2
 _FAULT_WORDS, _FAULTS = 4, 128
 _TARGET = re.compile(rb"\.target sm_(\d+)")
@@ -300,7 +306,11 @@ class CudaDriver:
         record.function, record.context = kernel.address, kernel.device.context
         record.threads, record.shared_bytes = plan.threads, plan.shared_bytes
         record.cluster = max(1, plan.cluster_size)
-        record.early = plan.programmatic_launch and self.version >= _EARLY_LAUNCHES
+        overlaps = plan.programmatic_launch and not plan.cooperative
+        record.early = overlaps and self.version >= _EARLY_LAUNCHES
+        record.cooperative = plan.cooperative
+        if plan.cooperative:
+            self.api.address("cuLaunchKernelEx")  # raises where the driver has none
         record.maps = len(plan.tensor_maps)
         record.descriptions, maps = describe(plan.tensor_maps)
         address = ctypes.addressof(record)
@@ -411,6 +421,13 @@ class CudaDriver:
                 help="launch it with a smaller num_ctas; where it asks for none, with"
                 ' disable="distribute-rows-over-cluster", which chose this number for a long row',
             )  # fmt: skip
+        if code == _COOPERATIVE_TOO_LARGE:
+            return LaunchError(
+                f"{kernel}: the programs of grid {grid} cannot all run at the same time, as launch_cooperative_grid"
+                f" asks ({plan.threads} threads, {plan.shared_bytes} bytes of shared memory, {plan.registers} "
+                f"registers per thread, {plan.cluster_size} blocks a program)",
+                help="launch no more programs than the multiprocessors hold together",
+            )
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
             f"threads, {plan.shared_bytes} bytes of shared memory, {plan.cluster_size} blocks a program)"

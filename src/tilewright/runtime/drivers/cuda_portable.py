@@ -67,11 +67,11 @@ def portable_launcher(
                 return host.MAP_ERROR + code
         places += [space + MAP_BYTES * i for i in range(len(maps))]
         params = (ctypes.c_void_p * (len(places) + 1))(*places, base + 8 * len(pairs))
-        if cluster > 1 or record.early:
-            kind = host.CLUSTER_DIMENSION if cluster > 1 else host.STREAM_SERIALIZATION
-            attribute = host.LaunchAttribute(kind, 0, (cluster, 1, 1))
-            listed = ctypes.addressof(attribute)
-            config = host.LaunchConfig((x, y, z), (threads, 1, 1), shared, stream, listed, 1)
+        attributes = _attributes(record)
+        if attributes:
+            listed = (host.LaunchAttribute * len(attributes))(*attributes)
+            place, block = ctypes.addressof(listed), (threads, 1, 1)
+            config = host.LaunchConfig((x, y, z), block, shared, stream, place, len(attributes))
             code = extended(ctypes.byref(config), function, params, None)
         else:
             code = launch(function, x, y, z, threads, 1, 1, shared, stream, params, None)
@@ -80,6 +80,17 @@ def portable_launcher(
         return None if code == SUCCESS else host.DRIVER_ERROR + code
 
     return call
+
+
+def _attributes(record: Any) -> list[host.LaunchAttribute]:
+    """What a launch needs beyond a grid, threads and shared memory."""
+    found: list[host.LaunchAttribute] = []
+    if record.cluster > 1 or record.early:
+        kind = host.CLUSTER_DIMENSION if record.cluster > 1 else host.STREAM_SERIALIZATION
+        found.append(host.LaunchAttribute(kind, 0, (record.cluster, 1, 1)))
+    if record.cooperative:
+        found.append(host.LaunchAttribute(host.COOPERATIVE, 0, (1,)))
+    return found
 
 
 def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int) -> int:

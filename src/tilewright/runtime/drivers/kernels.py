@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.base import Artifact, LaunchPlan
-from tilewright.errors import UnsupportedTarget
+from tilewright.errors import LaunchError, UnsupportedTarget
 from tilewright.runtime.drivers.native_code import NativeLinker
 
 #: below this estimate a launch uses one thread: waking others costs about as much
@@ -43,6 +45,8 @@ def thresholds(plan: LaunchPlan) -> tuple[int, int, int]:
 
     Where there is no estimate of a program's cost, any two programs are worth two threads, for they may be large.
     """
+    if plan.cooperative:
+        return 1, 1, 0
     cost = plan.program_cost
     inline = (
         _ALL_PROGRAMS if plan.serial else max(1, int(SERIAL_BELOW_NS / cost)) if cost > 0 else 1
@@ -50,6 +54,27 @@ def thresholds(plan: LaunchPlan) -> tuple[int, int, int]:
     if cost <= 0:
         return inline, 1, 0
     return inline, max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
+
+
+def all_at_once(call: Callable[..., Any], driver: Any, plan: LaunchPlan) -> Callable[..., Any]:
+    """`call` for grids of which each program has a thread.
+
+    Raises LaunchError for others: programs that wait for each other would wait for some that have not begun.
+    """
+
+    def launch(grid: tuple[int, ...], *arguments: Any) -> Any:
+        programs = math.prod(e for e in grid if isinstance(e, int))
+        threads = 1 if plan.serial else driver.threads
+        if programs > threads:
+            help = "launch no more programs than there are threads (TILEWRIGHT_NUM_THREADS)"
+            raise LaunchError(
+                f"{plan.name}: {programs} programs cannot all run at the same time, as launch_cooperative_grid asks: "
+                f"{'its atomics need one thread' if plan.serial else f'there are {threads} threads'}",
+                help="launch one program" if plan.serial else help,
+            )
+        return call(grid, *arguments)
+
+    return launch
 
 
 def cores() -> int:

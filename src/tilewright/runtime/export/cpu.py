@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from llvmlite import binding
 
 from tilewright.backends.cpu.target import machine
-from tilewright.errors import UnsupportedTarget
+from tilewright.errors import LaunchError, UnsupportedTarget
 from tilewright.runtime.drivers.native_code import optimized
 from tilewright.runtime.export import grids
 from tilewright.runtime.export.interface import (
@@ -95,6 +95,11 @@ def launch_source(interface: Interface) -> str:
     if any(f.startswith("amx") for f in interface.target.features):
         # Linux gives the tile registers to processes that ask for them
         lines.append("syscall(158, 4131, 18)")
+    if any(launch.plan.cooperative for launch in interface.launches):
+        raise LaunchError(
+            "launch_cooperative_grid: exported CPU code gives a thread several programs, one after the other",
+            help="export it for a GPU, or launch it from Python",
+        )
     lines += _memory(interface, wide)
     slots = max(len(launch.arguments) for launch in interface.launches) + 3
     lines += [f"slots = local(i64, {slots})", "code = i32(0)"]

@@ -20,14 +20,19 @@ def launcher_source(interface: Interface) -> str:
         stream=interface.parameters[-1].name,
         asserts=asserts_of(interface),
         launches=launches,
-        clusters=any(launch.plan.cluster_size > 1 for launch in interface.launches),
-        plain=any(launch.plan.cluster_size == 1 for launch in interface.launches),
+        extended=any(_is_extended(launch) for launch in interface.launches),
+        plain=any(not _is_extended(launch) for launch in interface.launches),
         maps=any(each["maps"] for each in launches),
         large=any(launch.plan.shared_bytes > FREE_SHARED for launch in interface.launches),
         wide=any(launch.plan.cluster_size > PORTABLE_CLUSTER for launch in interface.launches),
         portable=PORTABLE_CLUSTER,
         memory=[{"name": w.name, "size": grids.c_text(w.size)} for w in interface.workspaces],
     )
+
+
+def _is_extended(launch: Launch) -> bool:
+    """Whether a launch needs attributes."""
+    return launch.plan.cluster_size > 1 or launch.plan.cooperative
 
 
 def _launch(launch: Launch, interface: Interface) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from tilewright.runtime.native.tensor_maps import MAP_BYTES, Description, make_m
 DRIVER_ERROR, MAP_ERROR = 1000, 100_000
 INVALID_CONTEXT = 201
 """CUDA_ERROR_INVALID_CONTEXT."""
-#: of CUlaunchAttribute: programmatic stream serialization makes launches overlap
-CLUSTER_DIMENSION, STREAM_SERIALIZATION = 4, 6
+#: of CUlaunchAttribute: cooperative launches run all CTAs at the same time or are rejected, programmatic stream
+#: serialization makes launches overlap
+COOPERATIVE, CLUSTER_DIMENSION, STREAM_SERIALIZATION = 2, 4, 6
 #: launches that the ring remembers
 RING = 8
 
@@ -56,6 +57,7 @@ class CudaRecord(ctypes.Structure):
         ("shared_bytes", c_uint32),
         ("cluster", c_uint32),
         ("early", c_uint32),  # whether it may begin before the kernel before it is over
+        ("cooperative", c_uint32),
         ("arguments", c_int64),
         ("slots", c_int64),
         ("fault", c_uint64),  # address of the record of failed assertions, or 0
@@ -100,13 +102,13 @@ def submit(record: CudaRecord, grid: Words, stream: ptr, params: Pointers) -> i3
     y = i32(grid[1])
     z = i32(grid[2])
     one = i32(1)
-    if record.cluster <= 1 and record.early == 0:
+    if record.cluster <= 1 and record.early == 0 and record.cooperative == 0:
         return call(
             i32, tw_cuda_state.cuLaunchKernel, function, x, y, z,
             record.threads, one, one, record.shared_bytes, stream, params, None,
         )  # fmt: skip
     config = local(LaunchConfig)
-    attribute = local(LaunchAttribute)
+    attributes = local(LaunchAttribute, 2)
     config.grid[0] = x
     config.grid[1] = y
     config.grid[2] = z
@@ -115,12 +117,19 @@ def submit(record: CudaRecord, grid: Words, stream: ptr, params: Pointers) -> i3
     config.block[2] = 1
     config.shared_bytes = record.shared_bytes
     config.stream = stream
-    config.attributes = attribute
-    config.count = 1
-    attribute.id = i32(CLUSTER_DIMENSION if record.cluster > 1 else STREAM_SERIALIZATION)
-    attribute.value[0] = record.cluster
-    attribute.value[1] = 1
-    attribute.value[2] = 1
+    config.attributes = attributes
+    count = i64(0)
+    if record.cluster > 1 or record.early != 0:
+        attributes[0].id = i32(CLUSTER_DIMENSION if record.cluster > 1 else STREAM_SERIALIZATION)
+        attributes[0].value[0] = record.cluster
+        attributes[0].value[1] = 1
+        attributes[0].value[2] = 1
+        count = i64(1)
+    if record.cooperative != 0:
+        attributes[count].id = i32(COOPERATIVE)
+        attributes[count].value[0] = 1
+        count += 1
+    config.count = i32(count)
     return call(i32, tw_cuda_state.cuLaunchKernelEx, config, function, params, None)
 
 
