@@ -118,7 +118,7 @@ class _Assigner:
                     self._operand(op, i, layout)
             case tile.DotOp():
                 self._shared_dot(op)
-            case tile.ReduceOp():
+            case tile.ReduceOp():  # to scalars
                 self._all_operands(op, self.anchors.reduced(op))
             case tile.JoinOp():
                 self._all_operands(op, self.anchors.default(op.lhs))

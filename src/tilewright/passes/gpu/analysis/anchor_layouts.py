@@ -88,7 +88,7 @@ class AnchorLayouts:
         self.known = Facts()
         self._anchors: dict[SSAValue, Layout | None] = {}
         self.operands: dict[Operation, tuple[Layout, ...]] = {}
-        """Of MMAs, scans and splits. Chosen with those of the results: conversions hide the loads they are chosen by."""
+        """Of MMAs, reductions, scans and splits. Chosen with the results': conversions hide the loads that decide them."""
         self._free: dict[SSAValue, bool] = {}
         self._common_runs = CommonRuns(self.known, self.is_free)
         self._open_loops = 0
@@ -205,8 +205,7 @@ class AnchorLayouts:
         if is_pure_elementwise(op):
             return self._alike(op, tiles)
         if isinstance(op, tile.Load):
-            layout = self.access(op)
-            layout = self._loaded_for_users(op) or layout
+            layout = self._loaded_for_users(op) or self.access(op)
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             if instruction_of(op) != "fma" and not reads_shared(op):
@@ -215,7 +214,8 @@ class AnchorLayouts:
         if isinstance(op, tile.AtomicRMWOp) and is_memory_reduction(op):
             return [self._memory_reduction(op)]
         if isinstance(op, tile.ReduceOp):
-            return [self.reduced(op).drop(op.axis.value.data)] * len(tiles)
+            self.operands[op] = (source := self.reduced(op),) * len(tiles)
+            return [source.drop(op.axis.value.data)] * len(tiles)
         if isinstance(op, tile.ScanOp):
             self.operands[op] = (scan_layout(op, self.known, self.warps),) * len(tiles)
             return self.operands[op]
