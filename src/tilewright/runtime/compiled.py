@@ -331,7 +331,7 @@ class CompiledKernel:
         if self.plan.cooperative:
             from tilewright.runtime.drivers.kernels import all_at_once
 
-            found = all_at_once(found, driver(), self.plan)
+            found = all_at_once(found, _cpu(), self.plan)
         return _flushing(found) if self.plan.prints else found
 
     @user_facing
