@@ -5,16 +5,16 @@ Passes take their assumptions from here, and so does the interpreter, which ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, math, scf
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import WRAPS
-from tilewright.ir.walk import incoming
+from tilewright.ir.walk import ancestors, incoming
 
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 _DIVISIONS = (arith.DivSIOp, arith.RemSIOp)
@@ -54,7 +54,27 @@ def address_arithmetic(function: func.FuncOp) -> Promise:
         if is_flagged(op):
             flagged.append(op)
     promise = promise_of(offsets)
-    return Promise(promise.sums.union(flagged), promise.divisions)
+    divisions = promise.divisions.union(_by_same_divisors(function, promise.divisions))
+    return Promise(promise.sums.union(flagged), divisions)
+
+
+def _by_same_divisors(function: func.FuncOp, promised: frozenset[Operation]) -> Iterator[Operation]:
+    """Divisions by a value that a promised one divides by, too, in the same block or in one around: they do not run
+    without it."""
+    blocks: dict[SSAValue, set[Block | None]] = {}
+    for op in promised:
+        blocks.setdefault(_moved(op.operands[1]), set()).add(op.parent)
+    for op in function.walk() if blocks else ():
+        found = blocks.get(_moved(op.rhs), set()) if isinstance(op, _DIVISIONS) else set()
+        if op.parent in found or any(above.parent in found for above in ancestors(op)):
+            yield op
+
+
+def _moved(value: SSAValue) -> SSAValue:
+    """What `value` is a copy of: of another shape, or extended with its sign."""
+    while isinstance(value.owner, MOVING) and not isinstance(value.owner, arith.ExtUIOp):
+        value = value.owner.operands[0]
+    return value
 
 
 def access_arithmetic(op: Operation) -> Promise:

@@ -14,6 +14,13 @@
 // CHECK-LABEL: func.func @reflected
 // CHECK: arith.divui
 // CHECK: arith.remui
+// So are the same divisors of other divisions, but not of those that may run without the one that forms an address.
+// CHECK-LABEL: func.func @same_divisor
+// CHECK: arith.divui
+// CHECK: arith.remui
+// CHECK-LABEL: func.func @guarded
+// CHECK: arith.divui
+// CHECK: arith.remsi
 func.func @indices(%x: i32 {tile.nonnegative}, %d: i32 {tile.nonnegative}) -> i64 {
   %a = arith.extsi %x : i32 to i64
   %b = arith.extsi %d : i32 to i64
@@ -41,4 +48,21 @@ func.func @reflected(%p: !tile.ptr<f32>, %x: i32 {tile.nonnegative}, %d: i32, %e
   %at = tile.addptr %p, %r : !tile.ptr<f32>, i32 to !tile.ptr<f32>
   %v = tile.load %at : !tile.ptr<f32> to f32
   func.return %v : f32
+}
+func.func @same_divisor(%p: !tile.ptr<f32>, %x: i32 {tile.nonnegative}, %d: i32) -> i32 {
+  %q = arith.divsi %x, %d : i32
+  %at = tile.addptr %p, %q : !tile.ptr<f32>, i32 to !tile.ptr<f32>
+  %v = tile.load %at : !tile.ptr<f32> to f32
+  %r = arith.remsi %x, %d : i32
+  func.return %r : i32
+}
+func.func @guarded(%p: !tile.ptr<f32>, %x: i32 {tile.nonnegative}, %d: i32, %c: i1) -> i32 {
+  scf.if %c {
+    %q = arith.divsi %x, %d : i32
+    %at = tile.addptr %p, %q : !tile.ptr<f32>, i32 to !tile.ptr<f32>
+    %v = tile.load %at : !tile.ptr<f32> to f32
+    tile.store %p, %v : !tile.ptr<f32>, f32
+  }
+  %r = arith.remsi %x, %d : i32
+  func.return %r : i32
 }
