@@ -54,8 +54,8 @@ func.func @blocks(%a: f32) attributes {gpu.num_warps = 16 : i32, gpu.num_ctas = 
   func.return
 }
 // -----
-// Without tiles there is nothing to go by, and tensor cores want the warps that they were given.
-// CHECK: func.func @scalars{{.+}}gpu.num_warps = 4 : i32
+// All threads compute the same scalars, and one of them stores.
+// CHECK: func.func @scalars{{.+}}gpu.num_warps = 1 : i32
 func.func @scalars(%a: f32) attributes {gpu.num_warps = 4 : i32} {
   func.return
 }

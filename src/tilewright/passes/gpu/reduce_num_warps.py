@@ -18,8 +18,9 @@ every thread has one: iterations run one after another, and each takes as long a
 
 Only inline PTX sees how many threads a program has: programs with some that is not pure keep their warps
 (it may name a barrier for `tl.extra.cuda.num_threads()`). So do programs with dots (tensor cores prescribe who
-holds what), and those without tiles. Guarantees: `gpu.num_warps` is a
-power of two, at least 1 and at most what it was. The launch has as many threads as it says at the end.
+holds what). Programs without tiles get one warp: others would do the same, and wait in barriers between loads and
+stores of one address. Guarantees: `gpu.num_warps` is a power of two, at least 1 and at most what it was. The launch has
+as many threads as it says at the end.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def _mean_run(function: FuncOp) -> int:
 
 
 def _largest_tile(function: FuncOp) -> int:
-    """Elements of the largest tile; 0: there is none, or an operation needs the warps."""
-    largest = 0
+    """Elements of the largest tile (1 of scalars); 0: an operation needs the warps."""
+    largest = 1
     for op in function.walk():
         if isinstance(op, tile.DotOp) or (isinstance(op, tile.InlineAsmOp) and not is_pure(op)):
             return 0
