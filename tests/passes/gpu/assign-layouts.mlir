@@ -407,3 +407,34 @@ func.func @summed_while(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: 
   tile.store %q, %z : !tile.ptr<f32>, f32
   func.return
 }
+// -----
+// RUN: assign-layouts
+// Rows that are not known to be aligned are read and written element by element: lanes take neighbors, also of aligned weights.
+// CHECK-LABEL: @unaligned
+func.func @unaligned(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %w: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %pitch: i64) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK-COUNT-2: tile.load_view{{.+}} "256 r[32 64 128] l[1 2 4 8 16] w[]"
+  // CHECK: tile.store_view{{.+}} "256 r[32 64 128] l[1 2 4 8 16] w[]"
+  %one = arith.constant 1 : i64
+  %row = tile.addptr %p, %pitch : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  %out = tile.addptr %q, %pitch : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  %a = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
+  %x = tile.load_view %row ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
+  %y = arith.mulf %x, %a : tensor<256xf32>
+  tile.store_view %y, %out ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
+  func.return
+}
+// -----
+// Also where only the result is not aligned, and a column lies between.
+// CHECK-LABEL: @unaligned_result
+func.func @unaligned_result(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %pitch: i64) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: tile.load_view{{.+}} "2x128 r[0,32 0,64 1,0] l[0,1 0,2 0,4 0,8 0,16] w[]"
+  // CHECK: tile.store_view{{.+}} "2x128 r[0,32 0,64 1,0] l[0,1 0,2 0,4 0,8 0,16] w[]"
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %size = arith.constant 128 : i64
+  %x = tile.load_view %p ["strided", "strided"] strides(%size, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<2x128xf32>
+  %c = tile.load_view %p ["strided", "strided"] strides(%size, %zero) {limited = array<i64>} : !tile.ptr<f32> to tensor<2x128xf32>
+  %y = arith.mulf %x, %c : tensor<2x128xf32>
+  tile.store_view %y, %q ["strided", "strided"] strides(%pitch, %one) {limited = array<i64>} : tensor<2x128xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -109,6 +109,15 @@ def run_length(op: View, known: Facts) -> int:
     return vector_width(op, known).elements
 
 
+def narrow_run(op: View, known: Facts) -> int | None:
+    """The run of an access to rows that are not known to be aligned to 16 bytes; None of others."""
+    dim = contiguous_dim(op)
+    if dim is None or tile.view_kinds(op)[dim] != "strided":
+        return None
+    run, size = run_length(op, known), tile.element_bytes(tile_of(op))
+    return run if run < min(WIDEST // size, tile.shape_of(tile_of(op))[dim]) else None
+
+
 def vector_width(op: View, known: Facts) -> VectorWidth:
     """How many elements along the contiguous dimension one aligned access may take, and why not more."""
     dim = contiguous_dim(op)

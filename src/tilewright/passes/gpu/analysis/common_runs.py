@@ -17,6 +17,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     WIDEST,
     View,
     contiguous_dim,
+    narrow_run,
     run_length,
     tile_of,
 )
@@ -30,7 +31,8 @@ class CommonRuns:
 
     Of loads, that of the one with the smallest elements, as long as a thread has no more than 32 bytes of any (two
     accesses, but no conversion). A store takes 16 bytes: two stores that each write half of every sector take as long
-    as stores of twice the data.
+    as stores of twice the data. An access that is not known to be aligned has the run that it may take at once: with a longer one it
+    touches as many times the sectors, while an aligned access with a shorter one only takes more instructions.
     """
 
     def __init__(self, known: Facts, is_free: Callable[[SSAValue], bool]) -> None:
@@ -77,6 +79,9 @@ class CommonRuns:
         runs = {run_length(load, self.known) for load in matching}
         size = max(tile.element_bytes(o.result) for o in matching)
         longest = max(min(runs), min(max(runs), 2 * WIDEST // size)) if len(runs) > 1 else max(runs)
+        longest = min(
+            [longest, *(run for load in matching if (run := narrow_run(load, self.known)))]
+        )
         alike: dict[tuple[object, ...], list[tile.LoadViewOp]] = {}
         for load in matching:
             kind = innermost_loop(load), tile.element_bytes(load.result), _are_rows(load)
@@ -98,6 +103,8 @@ def _stored_runs(loads: list[tile.LoadViewOp], known: Facts) -> Iterator[int]:
             run = WIDEST // tile.element_bytes(store.value)
             if run_length(store, known) == run and copies <= run:
                 yield max(run // copies, _NARROWEST_LOAD // size)
+            elif copies == 1 and (narrow := narrow_run(store, known)):
+                yield narrow
 
 
 def _are_rows(op: View) -> bool:
