@@ -254,3 +254,22 @@ def test_promised_runs_are_loaded_at_once(run, step, wide):
     np.testing.assert_array_equal(found, x[at] + 1)
     loads = [line for line in made.asm["ptx"].splitlines() if "ld.global" in line]
     assert len(loads) == 1 + block // 32 // wide
+
+
+@tw.jit
+def shortest(x_ptr, out_ptr, n, k, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    x = tl.load(x_ptr + i * n + j, (i < n) & (j < n), other=float("inf"))
+    column = tl.load(x_ptr + i * n + k + j * 0, i < n, other=float("inf"))
+    row = tl.load(x_ptr + k * n + i * 0 + j, j < n, other=float("inf"))
+    tl.store(out_ptr + i * n + j, tl.minimum(x, column + row), (i < n) & (j < n))
+
+
+def test_repeated_rows_and_columns_are_loaded_once():
+    """A thread has 8 elements: of 8 rows and one column, as the rows are not known to be aligned."""
+    n, k = 13, 4
+    x = np.random.default_rng(n).random((n, n)).astype(np.float32)
+    expected = np.minimum(x, x[:, k : k + 1] + x[k])
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32", "k": "i32"}
+    ptx = check(shortest, types, {"B": 16}, [x, np.zeros_like(x)], [n, k], expected, 1, 1)
+    assert ptx.count("ld.global") == 8 + 8 + 1

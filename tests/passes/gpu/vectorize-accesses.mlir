@@ -56,3 +56,21 @@ func.func @counted(%x: tensor<128xi8>, %p: tensor<4x!tile.ptr<i32>>, %q: !tile.p
   tile.store_view %many, %q ["strided"] strides(%unit) {limited = array<i64>} : tensor<1024xi32>, !tile.ptr<i32>
   func.return
 }
+// -----
+// RUN: assign-layouts,vectorize-accesses
+// A row that a tile repeats is loaded once per column of a thread, also where its registers are no neighbors along the rows; but not
+// where rows beyond a limit have other values.
+// CHECK-LABEL: @repeated
+func.func @repeated(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32>, %n: i64, %m: i64) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: %row = tile.load_view{{.+}}gpu.equal_registers = array<i64: 0, 64>{{.+}} "64x64 r[2,0 4,0 8,0 16,0 32,0 {{.+}}
+  // CHECK-NOT: equal_registers
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %f = arith.constant 1.0 : f32
+  %row = tile.load_view %p ["strided", "strided"] strides(%zero, %one) limits(%n) other %f : f32 {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<64x64xf32>
+  %cut = tile.load_view %p ["strided", "strided"] strides(%zero, %one) limits(%m) other %f : f32 {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64x64xf32>
+  %sum = arith.addf %row, %cut : tensor<64x64xf32>
+  tile.store_view %sum, %q ["strided", "strided"] strides(%m, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
+  func.return
+}

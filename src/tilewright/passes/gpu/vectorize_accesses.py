@@ -35,6 +35,7 @@ from tilewright.dialects.address_arithmetic import address_arithmetic
 from tilewright.layouts import Layout, parse_layout
 from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE
 from tilewright.passes.analysis.lane_groups import LaneGroups
@@ -182,6 +183,18 @@ def _carried_on(op: Operation) -> SSAValue | None:
     return None
 
 
+def _repeated_dims(op: Operation) -> list[int]:
+    """The dimensions along which the address of a load does not change."""
+    if not isinstance(op, tile.LoadViewOp):
+        return []
+    views = zip(tile.view_kinds(op), op.strides, tile.shape_of(op.result), strict=True)
+    return [
+        dim
+        for dim, (kind, stride, extent) in enumerate(views)
+        if kind == "strided" and constant_int(stride) == 0 and extent & (extent - 1) == 0
+    ]
+
+
 class _RegisterGroups:
     """Mark gathers that take several elements at once, and values that are equal in groups of registers."""
 
@@ -189,8 +202,8 @@ class _RegisterGroups:
         self.function, self.max_bytes, self.groups = function, max_bytes, groups
 
     def run(self) -> None:
-        """Without a gather or a division only comparisons are marked, and what loops carry on: other values are equal
-        where LLVM sees it.
+        """Without a gather or a division only comparisons are marked, what loops carry on, and loads of rows or columns
+        that are repeated in a tile: other values are equal where LLVM sees it.
 
         `columns < n` with an `n` that is a multiple of 16 has one value for 16 neighbours that begin at a multiple of
         16: one predicate instead of one each. A layer norm of 16384 fp32 columns has 8 instead of 32, which loads of
@@ -203,7 +216,8 @@ class _RegisterGroups:
             if is_gather(op) and not isinstance(op, tile.AtomicRMWOp):
                 self._gather(op)
             carried = _carried_on(op)
-            if (isinstance(op, marked) or carried is not None) and tile.is_tile(op.results[0]):
+            alike = isinstance(op, marked) or carried is not None or _repeated_dims(op)
+            if alike and tile.is_tile(op.results[0]):
                 self._group(op, carried or op.results[0])
 
     def _gather(self, op: Gather) -> None:
@@ -218,7 +232,12 @@ class _RegisterGroups:
     def _group(self, op: Operation, value: SSAValue) -> None:
         """Mark an operation whose result is equal in groups where `value` is."""
         equal, layout = list[int](), gpu.layout_of(op.results[0])
+        repeated = _repeated_dims(op)
         for dim in range(layout.rank if layout is not None else 0):
+            extent = layout.shape[dim] if layout is not None and dim in repeated else 1
+            if extent > 1 and self.groups.is_equal(value, dim, extent):
+                equal += (dim, extent)  # also registers that are no neighbors
+                continue
             most = layout.num_consecutive(dim, _LARGEST_GROUP) if layout is not None else 1
             size = self.groups.equal_run(value, dim, most)
             if size > 1:
