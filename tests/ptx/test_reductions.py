@@ -165,6 +165,24 @@ def test_accumulators_that_are_only_reduced(how, kind, result, rows, columns):
     assert "bra" in ptx
 
 
+@pytest.mark.parametrize(("how", "kind", "result"), [
+    ("sum", np.float32, dtypes.float32), ("max", np.float16, dtypes.float32),
+    ("xor", np.int32, dtypes.int32), ("min", np.int64, dtypes.int64),
+])  # fmt: skip
+@pytest.mark.parametrize(("rows", "columns", "warps", "shuffles"), [
+    (16, 128, 1, 8 + 4 + 2 + 1 + 1 + 16), (32, 32, 1, 8 * 3), (8, 128, 2, 4 * 5), (16, 64, 1, 4 + 2 + 1 + 1 + 8),
+    (32, 16, 1, 4 * 2),
+])  # fmt: skip
+def test_lanes_divide_results_of_several_rows(how, kind, result, rows, columns, warps, shuffles):
+    """Each combines all parts of some rows and sends the results to the others."""
+    x = data(kind, rows, columns)
+    x = np.where(np.isnan(x), 2, 4 * x).round() if np.issubdtype(kind, np.floating) else x
+    constants = {"R": rows, "C": columns, "HOW": how}
+    ptx = ran(reduced, x.astype(kind), result, constants, "sm_90a", warps)
+    if kind is np.float32:
+        assert ptx.count("shfl.sync") == shuffles
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("kind", "pairs"), [(ml_dtypes.bfloat16, "bf16x2"), (np.float16, "f16x2")])
 @pytest.mark.parametrize("how", ["max", "min"])

@@ -70,7 +70,7 @@ class _Reduction:
         found = in_thread(gen, op, layout, [gen.parts(v) for v in op.inputs])
         groups, bits = list(found.values()), along(layout.lanes, axis)
         if IN_PARTS not in op.attributes:
-            groups = [self._over_lanes(group, bits) for group in groups]
+            groups = self._all_over_lanes(groups, bits)
         # register offsets of the result, in order of first appearance
         offsets = list(dict.fromkeys(o[:axis] + o[axis + 1 :] for o in layout.register_offsets))
         if op in gen.cluster_exchanges:
@@ -85,41 +85,94 @@ class _Reduction:
             else:
                 gen.bind(result, [groups[0][i]])
 
+    def _all_over_lanes(self, groups: list[Group], bits: tuple[int, ...]) -> list[Group]:
+        """Combine the values of the lanes that differ in these bits of their index, of several results; all get all results.
+
+        In each step a lane sends those that the other keeps, and in the end each gets the results of the others: 32
+        shuffles for 16 results of a warp instead of 80, each combined in the same order.
+        """
+        steps = 0
+        while steps < len(bits) and len(groups) % (2 << steps) == 0:
+            steps += 1
+        alone = self._has_instruction(groups[0], bits) or not _commutes(self.block)
+        if alone or len(bits) < _MANY_LANE_BITS or steps < _MIN_SCATTER_STEPS:
+            return [self._over_lanes(group, bits) for group in groups]
+        b, first, mine = self.gen.builder, len(bits) - steps, groups
+        for bit in reversed(bits[first:]):
+            half, is_upper = len(mine) // 2, self._is_upper_lane(bit)
+            pairs = list(zip(mine[:half], mine[half:], strict=True))
+            mine = []
+            for low, high in pairs:
+                kept = [b.select(is_upper, y, x) for x, y in zip(low, high, strict=True)]
+                sent = [b.select(is_upper, x, y) for x, y in zip(low, high, strict=True)]
+                mine.append(self._combined_with(kept, sent, bit))
+        mine = [self._over_lanes(group, bits[:first]) for group in mine]
+        return self._gathered(mine, len(groups), bits[first:])
+
+    def _gathered(self, groups: list[Group], count: int, bits: tuple[int, ...]) -> list[Group]:
+        """All `count` results, of which the lanes that differ in `bits` have `groups` each: the upper half those with
+        the last bit."""
+        b = self.gen.builder
+        first = b.and_(self.gen.threads.lane, 31 & ~sum(1 << bit for bit in bits))
+        found: list[Group] = []
+        for number in range(count):
+            owner = sum(1 << bit for i, bit in enumerate(bits) if number // len(groups) >> i & 1)
+            source = b.or_(first, owner)
+            parts = zip(groups[number % len(groups)], self.elements, strict=True)
+            found.append([shuffle(self.gen, value, kind, "idx", source) for value, kind in parts])
+        return found
+
+    def _is_upper_lane(self, bit: int) -> Value:
+        """Whether a bit of the lane's index is 1."""
+        b = self.gen.builder
+        return b.icmp_unsigned("!=", b.and_(self.gen.threads.lane, 1 << bit), 0)
+
+    def _has_instruction(self, group: Group, bits: tuple[int, ...]) -> bool:
+        """Whether one instruction combines the values of lanes: `vote.sync` or `redux.sync`."""
+        name = combination(self.block)
+        if len(group) != 1 or name is None or not bits:
+            return False
+        if not isinstance(group[0].type, ir.IntType):
+            return False
+        if group[0].type.width == 1:
+            return name in _VOTES
+        fits = group[0].type.width <= _WORD_BITS and len(bits) == _LANE_BITS
+        return fits and name in _WHOLE_WARP
+
     def _over_lanes(self, group: Group, bits: tuple[int, ...]) -> Group:
         """Combine the values of the lanes that differ in these bits of their index; all get the result."""
         gen, name = self.gen, combination(self.block)
-        if len(group) == 1 and name is not None and bits:
-            width = group[0].type.width if isinstance(group[0].type, ir.IntType) else 0
-            if width == 1 and name in _VOTES:
+        if name is not None and self._has_instruction(group, bits):
+            if group[0].type.width == 1:
                 return [_vote(gen, group[0], name, bits)]
-            if 1 < width <= _WORD_BITS and name in _WHOLE_WARP and len(bits) == _LANE_BITS:
-                return [_reduce_whole_warp(gen, group[0], name)]
+            return [_reduce_whole_warp(gen, group[0], name)]
         order = arg_reductions.order_of(self.block) if len(bits) == _LANE_BITS else None
         if order is not None:
             return arg_reductions.reduce_warp(gen, self.block, group, order)
         for bit in reversed(bits):
-            group = self._with_other_lane(group, 1 << bit)
+            group = self._combined_with(group, group, bit)
         return group
 
-    def _with_other_lane(self, group: Group, distance: int) -> Group:
-        """Butterfly step: combine with the lane whose index differs in one bit; both get bitwise equal results.
+    def _combined_with(self, group: Group, sent: Group, bit: int) -> Group:
+        """Butterfly step: combine with what the lane whose index differs in one bit sends; where both send what they
+        have, both get bitwise equal results.
 
         The results count as one value, so both lanes must compute them identically: the lower lane's operand comes
         first unless the combination is commutative, and no multiplication of the own operand fuses with the addition.
         """
-        gen, b, lane = self.gen, self.gen.builder, ir.Constant(I32, distance)
+        gen, b, lane = self.gen, self.gen.builder, ir.Constant(I32, 1 << bit)
         others = [
-            shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, self.elements, strict=True)
+            shuffle(gen, v, e, "bfly", lane) for v, e in zip(sent, self.elements, strict=True)
         ]
         if _commutes(self.block):
             fused, gen.math.fp_fusion = gen.math.fp_fusion, False
             group = gen.region(self.block, group + others)
             gen.math.fp_fusion = fused
             return group
-        lower = b.icmp_unsigned("==", b.and_(gen.threads.lane, lane), 0)
+        is_upper = self._is_upper_lane(bit)
         pairs = list(zip(group, others, strict=True))
-        group = [b.select(lower, mine, other) for mine, other in pairs]
-        others = [b.select(lower, other, mine) for mine, other in pairs]
+        group = [b.select(is_upper, other, mine) for mine, other in pairs]
+        others = [b.select(is_upper, mine, other) for mine, other in pairs]
         return gen.region(self.block, group + others)
 
     def _adjacent_lanes(self, groups: list[Group], lanes: int) -> Group:
@@ -174,21 +227,11 @@ class _Reduction:
         self, combined: Callable[[Value], Group], places: list[Value], bits: tuple[int, ...]
     ) -> list[Group]:
         """The results at `places`, each combined by one of the lanes that differ in `bits` and need all of them."""
-        gen, b, lane = self.gen, self.gen.builder, self.gen.threads.lane
-        each, mine = len(places) >> len(bits), list(places)
+        b, mine = self.gen.builder, list(places)
         for bit in reversed(bits):  # the upper half of what is left, or the lower one
-            half = len(mine) // 2
-            is_upper = b.icmp_unsigned("!=", b.and_(lane, 1 << bit), 0)
+            half, is_upper = len(mine) // 2, self._is_upper_lane(bit)
             mine = [b.select(is_upper, mine[half + i], mine[i]) for i in range(half)]
-        groups = [combined(place) for place in mine]
-        first = b.and_(lane, 31 & ~sum(1 << bit for bit in bits))
-        found: list[Group] = []
-        for number in range(len(places)):
-            owner = sum(1 << bit for i, bit in enumerate(bits) if number // each >> i & 1)
-            source = b.or_(first, owner)
-            parts = zip(groups[number % each], self.elements, strict=True)
-            found.append([shuffle(gen, value, element, "idx", source) for value, element in parts])
-        return found
+        return self._gathered([combined(place) for place in mine], len(places), bits)
 
     def _across_cluster(self, groups: list[Group]) -> list[Group]:
         """Each warp sends its part to all CTAs; every warp combines all parts, a lane one or several."""
@@ -288,6 +331,10 @@ _COMMUTATIVE = frozenset(
 )  # fmt: skip
 
 
+_MANY_LANE_BITS, _MIN_SCATTER_STEPS = 4, 3
+"""Bits of the lane's index and halvings of the number of results from which on lanes divide the results: 16 shuffles for 8
+results in 16 lanes instead of 32. In 8 lanes 15 instead of 24 are left, and of fewer results the last may be computed when the
+first are stored: neither is worth the registers of all results at once (128 and 167 in fla's `parallel_nsa_kernel_topk`)."""
 _WORD_BITS, _LANE_BITS = 32, 5
 _SELECTIONS = frozenset(("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"))
 _VOTES = frozenset(("arith.andi", "arith.ori", "arith.xori"))

@@ -158,7 +158,7 @@ class GatherLayouts:
         if adding:
             smallest = min(_size(other) for other in preferred)
             return next((own for own in adding if own[0] * smallest >= WIDEST // 2), widest)
-        views = {op: own for op, own in preferred.items() if isinstance(op, _VIEWS)}
+        views = {op: own for op, own in preferred.items() if isinstance(op, tile.View)}
         narrow = [own for op, own in views.items() if narrow_run(op, self.facts)]
         return min(narrow, key=lambda found: found[0], default=widest)
 
