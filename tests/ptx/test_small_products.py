@@ -155,3 +155,44 @@ def test_lanes_divide_sums_over_rows(heads, warps, d, first):
     text = str(artifact.asm["gpu"])
     (carried,) = re.findall(rf'scf\.for [^\n]*tensor<{b}x{heads}x{d}xf32, "([^"]*)"', text)
     assert not parse_layout(carried).replicated("lanes")
+
+
+def product(a, b, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, HOW: tl.constexpr):
+    """The sum of a b over tiles of K columns, in a loop."""
+    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(0, 3 * K, K):
+        x = tl.load(a + rows[:, None] * 3 * K + (k + inner)[None, :])
+        y = tl.load(b + columns[:, None] * 3 * K + (k + inner)[None, :])
+        total = tl.dot(x, tl.trans(y), total, input_precision=HOW)
+    tl.store(out + rows[:, None] * N + columns[None, :], total)
+
+
+def product_of(kind, shape, warps, how, target):
+    types = {"a": pointer_type(kind), "b": pointer_type(kind), "out": pointer_type(dtypes.float32)}
+    types |= {name: constexpr(v) for name, v in zip("MNK", shape, strict=True)}
+    types["HOW"] = constexpr(how)
+    module = build(KernelFunction(product), types, dict.fromkeys(("a", "b", "out"), 16)).module
+    return backend.compile(module, Options(num_warps=warps), target_info(target))
+
+
+PRODUCTS = [
+    (SINGLE, (8, 32, 16), 2, "tf32", "sm_90a", "mma.sync"), (SINGLE, (8, 64, 32), 4, "tf32", "sm_80", "mma.sync"),
+    (HALF, (8, 32, 16), 1, "tf32", "sm_90a", "mma.sync"), (SINGLE, (16, 16, 32), 4, "ieee", "sm_90a", "cp.async"),
+    (SINGLE, (16, 32, 8), 4, "ieee", "sm_80", "cp.async"), (SINGLE, (4, 32, 16), 2, "ieee", "sm_90a", "st.shared"),
+    (SINGLE, (8, 16, 32), 4, "ieee", "sm_80", "st.shared"), (SINGLE, (4, 64, 64), 1, "ieee", "sm_90a", "st.shared"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "shape", "warps", "how", "target", "uses"), PRODUCTS)
+def test_products_of_few_rows(kind, shape, warps, how, target, uses):
+    """8 rows are 8 columns of the transposed product; small tiles of single precision take elements of k at once."""
+    m, n, k = shape
+    rng = np.random.default_rng(m + n + k)
+    real = np.float16 if kind is HALF else np.float32
+    a, b = (rng.normal(size=(e, 3 * k)).astype(np.float16).astype(real) for e in (m, n))
+    artifact = product_of(kind, shape, warps, how, target)
+    assert uses in artifact.asm["ptx"]
+    found = run_ptx(artifact, [a, b, np.zeros((m, n), np.float32)], (1, 1, 1), random.Random(m))[2]
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())

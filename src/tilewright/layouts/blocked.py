@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 
 from tilewright.layouts.layout import Layout, Vector
 
@@ -169,18 +170,20 @@ def reduced_access_layout(shape: Vector, warps: int, axis: int, dim: int, sizes:
 def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
     """An accumulator layout in which each thread holds a register tile as square as possible.
 
-    `runs[d]`: whether a thread holds 4 consecutive elements along `d` (its operand is contiguous there, and
-    loaded 4 at a time); otherwise its rows are strided and those of adjacent lanes consecutive. 4 lanes are
+    `runs[d]`: whether a thread holds consecutive elements along `d`, 4 if it has so many (its operand is contiguous
+    there, and loaded 4 at a time); otherwise its rows are strided and those of adjacent lanes consecutive. 4 lanes are
     along the rows and 8 along the columns, so that the loads of a warp touch every bank once.
     """
     bits = _Bits(shape)
-    wide = tuple(4 if r and e >= 4 else 1 for r, e in zip(runs, bits.left, strict=True))
+    share = prod(bits.left) // (warps << LANE_BITS)
+    run = 1 << min(2, _bits_of(max(1, share)))
+    wide = tuple(run if r and e >= run else 1 for r, e in zip(runs, bits.left, strict=True))
 
     def left(dim: int) -> int:
         """Accumulator elements per thread along a dimension."""
         return bits.left[dim] * wide[dim]
 
-    registers = [bits.take(d, 1 - d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]
+    registers = [bits.take(d, 1 - d) for d in (1, 0) for _ in range(_bits_of(wide[d]))]
     lanes = [bits.take(d, 1 - d) for d in (0, 1, 1, 1, 0)]
     dims = lambda: (0, 1) if left(0) >= left(1) else (1, 0)  # noqa: E731
     bases = [bits.take(*dims()) for _ in range(_bits_of(warps))]

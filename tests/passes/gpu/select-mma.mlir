@@ -27,7 +27,7 @@ func.func @one_warp(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x
 // Single precision asked for as such is not rounded to tf32.
 // CHECK-LABEL: @single
 func.func @single(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
-  // CHECK: "ieee" {gpu.mma = "fma"}
+  // CHECK: "ieee" {gpu.mma = "fma.f32"}
   %d = tile.dot %a, %b, %c, "ieee" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
   // CHECK: "tf32" {gpu.mma = "m16n8k8.tf32.pairs"}
   %e = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
@@ -72,5 +72,14 @@ func.func @types(%a: tensor<64x64xf8E4M3FN>, %b: tensor<64x64xf8E5M2>, %c: tenso
 func.func @small(%a: tensor<8x16xf16>, %b: tensor<16x8xf16>, %c: tensor<8x8xf32>) {
   // CHECK: {gpu.mma = "fma"}
   %d = tile.dot %a, %b, %c, "tf32" : tensor<8x16xf16>, tensor<16x8xf16>, tensor<8x8xf32> to tensor<8x8xf32>
+  func.return
+}
+// -----
+// CHECK-LABEL: @few_rows
+func.func @few_rows(%a: tensor<8x16xf16>, %b: tensor<16x32xf16>, %c: tensor<8x32xf32>) {
+  // CHECK: tile.trans %b, [1, 0]
+  // CHECK: {gpu.mma = "m16n8k16.f16"} : tensor<32x16xf16>, tensor<16x8xf16>, tensor<32x8xf32> to tensor<32x8xf32>
+  // CHECK: tile.trans
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<8x16xf16>, tensor<16x32xf16>, tensor<8x32xf32> to tensor<8x32xf32>
   func.return
 }

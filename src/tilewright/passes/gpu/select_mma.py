@@ -3,10 +3,11 @@
 Writes the attribute `gpu.mma` on every dot: the name of a tensor-core instruction, or `"fma"` where
 none fits (single precision asked for as `ieee`, integers wider than 8 bits, tiles smaller than the
 instruction). Which there are the target's table says (`TargetInfo.mma`). Operands that its tensor cores do not
-take are converted first: 8-bit floats become fp16.
+take are converted first: 8-bit floats become fp16. Dots of 8 rows, half of what `mma.sync` has, are computed as the
+transposed product of the transposed operands, whose 8 columns it takes.
 
 Single precision without tensor cores reads its operands from shared memory too (`fma.f32`) where the
-tile is large. Where the target has `wgmma`, warpgroups multiply what is at least 64 rows: 16-bit floats into fp32 (fp16 also
+tile has an element for each thread. Where the target has `wgmma`, warpgroups multiply what is at least 64 rows: 16-bit floats into fp32 (fp16 also
 into fp16), 8-bit floats of both kinds, tf32, 8-bit integers.
 
     Change:
@@ -27,15 +28,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f16, f32
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f16, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.ir.walk import closure
 from tilewright.layouts.fragments import choose_warpgroup_grid
+from tilewright.passes.analysis.edit import replace_op, with_operands
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
+from tilewright.passes.fold_transpose import FoldTranspose
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.targets import MmaInstruction, TargetInfo
@@ -44,6 +47,7 @@ from tilewright.targets.instructions import MMA_SYNC, PAIRS, WGMMA
 ATTRIBUTE = "gpu.mma"
 SHARED_FMA = "fma.f32"
 """Single precision without tensor cores, operands in shared memory."""
+_TURNED = DenseArrayBase.from_list(i64, [1, 0])
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,14 @@ class SelectMma(Pass):
     """Choose dots that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        _turn_dots(module, target)
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
                 name = _choose_wgmma(op, target) if self.wgmma else None
                 if name is None:
                     _narrow_to_half(op, target)
                     name = _choose(op, target)
-                if name == "fma" and self.wgmma and _is_large_single(op):
+                if name == "fma" and self.wgmma and _is_single_of_all_threads(op):
                     name = SHARED_FMA
                 op.attributes[ATTRIBUTE] = StringAttr(name)
 
@@ -110,13 +115,13 @@ def _choose_wgmma(op: tile.DotOp, target: TargetInfo) -> str | None:
     return row.name if fits else None
 
 
-def _is_large_single(op: tile.DotOp) -> bool:
-    """Whether each thread gets a block of single-precision sums worth reading ahead for."""
+def _is_single_of_all_threads(op: tile.DotOp) -> bool:
+    """Whether each thread gets single-precision sums of its own, whose operands are worth reading ahead."""
     kinds = {tile.element_of(v) for v in (op.lhs, op.rhs, op.acc)}
     if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
         return False
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * warps_of(op)
+    return min(m, n) >= 16 and k >= 8 and m * n >= 32 * warps_of(op)
 
 
 def _row_of(op: tile.DotOp, target: TargetInfo, unit: str) -> MmaInstruction | None:
@@ -138,6 +143,49 @@ def _choose(op: tile.DotOp, target: TargetInfo) -> str:
     pairs = row.name + PAIRS
     has_pairs = any(other.name == pairs for other in target.mma_unit(MMA_SYNC))
     return pairs if has_pairs and not _reads_lines(op) else row.name
+
+
+# ---- transposed products ----
+
+
+def _turn_dots(module: ModuleOp, target: TargetInfo) -> None:
+    """Compute dots with too few rows for `mma.sync` as the transposed products of their operands, transposed."""
+    dots = [op for op in module.walk() if isinstance(op, tile.DotOp) and _fits_turned(op, target)]
+    turned: dict[SSAValue, SSAValue] = {}
+    for op in dots:
+        e = Emitter(op)
+        lhs, rhs, acc = (_transposed(v, turned) for v in (op.rhs, op.lhs, op.acc))
+        dot = with_operands(op, [lhs, rhs, acc], [acc.type])
+        e.insert_op(dot)
+        back = e.make(tile.TransOp, [dot.results[0]], op.result.type, order=_TURNED)
+        replace_op(op, [back])
+    if dots:
+        FoldTranspose().apply(module, target)
+
+
+def _fits_turned(op: tile.DotOp, target: TargetInfo) -> bool:
+    """Whether only the transposed product has the rows of an instruction of `mma.sync`."""
+    row = _row_of(op, target, MMA_SYNC)
+    if row is None or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
+        return False
+    kinds = [str(tile.element_of(v)) for v in (op.rhs, op.lhs, op.acc)]
+    other = next((r for r in target.mma_unit(MMA_SYNC) if r.takes(*kinds)), None)
+    extents = *tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
+    m, k, n = (e & -e for e in extents)
+    return m < row.m and other is not None and (m >= other.n and n >= other.m and k >= other.k)
+
+
+def _transposed(value: SSAValue, turned: dict[SSAValue, SSAValue]) -> SSAValue:
+    """A matrix transposed, once, where it is defined."""
+    owner = value.owner
+    if isinstance(owner, tile.TransOp):
+        return owner.source
+    if value not in turned:
+        rows, columns = tile.shape_of(value)
+        kind = tile.with_shape(tile.element_of(value), (columns, rows))
+        behind = owner.next_op if isinstance(owner, Operation) else owner.first_op
+        turned[value] = Emitter(behind).make(tile.TransOp, [value], kind, order=_TURNED)
+    return turned[value]
 
 
 def _reads_lines(op: tile.DotOp) -> bool:

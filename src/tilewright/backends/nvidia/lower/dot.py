@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from math import gcd
 from typing import Any
 
 from llvmlite import ir
@@ -31,6 +33,10 @@ from tilewright.targets import Feature, MmaInstruction
 from tilewright.targets.instructions import PAIRS
 
 _FLOAT8 = ("e4m3", "e5m2")
+_MOST_STEPS = 16
+"""Elements of k whose operands are read at once."""
+_FMAS_AT_ONCE = 128
+"""Multiply-adds of a thread whose operands are read at once: more of them take too many registers."""
 
 
 def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
@@ -151,56 +157,85 @@ def _emit(
 
 
 def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
-    """Both operands in shared memory; a loop over k in which each thread updates its sums."""
+    """Both operands in shared memory; a loop over k in which each thread updates its sums, some elements of k at a
+    time: their reads do not wait for each other."""
     a, b_tile = store_to_shared(gen, op.lhs, op.rhs)
     gen.barrier()
     b = gen.builder
     layout, acc = gen.layout(op.result), tile.element_of(op.acc)
     accumulators = [_widened(gen, v, acc, acc) for v in gen.parts(op.acc)]
-    results = counted_loop(
-        b,
-        0,
-        a.shape[-1],
-        1,
-        lambda k, v: _step(gen, layout, (a, b_tile), acc, k, v),
-        accumulators,
-        I32,
-    )
+    extent = a.shape[-1]
+    most = min(_MOST_STEPS, max(1, _FMAS_AT_ONCE // len(accumulators)))
+    count = gcd(extent, 1 << most.bit_length() - 1)
+
+    def steps(k: Value, values: list[Value]) -> list[Value]:
+        operands = _Operands(gen, layout, (a, b_tile), acc, k)
+        for step in range(count):
+            values = _step(gen, operands, step, values)
+        return values
+
+    results = counted_loop(b, 0, extent, count, steps, accumulators, I32)
     gen.bind(op.result, [_narrowed(gen, v, acc) for v in results])
 
 
 def _step(
-    gen: KernelCodegen,
-    layout: Layout,
-    tiles: tuple[SharedTile, SharedTile],
-    acc: Attribute,
-    k: Value,
-    accumulators: list[Value],
+    gen: KernelCodegen, operands: _Operands, step: int, accumulators: list[Value]
 ) -> list[Value]:
-    """Add the MMAs at one k."""
-    b = gen.builder
+    """Add the products at one element of k."""
+    b, result = gen.builder, []
     loaded: dict[tuple[int, Vector], Value] = {}
-
-    def operand(which: int, place: Vector, at: list[Value]) -> Value:
-        key = (which, place)
-        if key not in loaded:
-            where = tiles[which]
-            pointer = element_pointer(gen, where, at)
-            bits = b.load(pointer, typ=ir.IntType(8 * where.size), align=where.size)
-            loaded[key] = _widened(gen, register(gen, bits, where.element), where.element, acc)
-        return loaded[key]
-
-    result = []
-    for r, offset in enumerate(layout.register_offsets):
-        *batch, m, n = [gen.threads.element(b, layout, r, d) for d in range(layout.rank)]
-        outer = offset[:-2]
-        x = operand(0, (*outer, offset[-2]), [*batch, m, k])
-        y = operand(1, (*outer, offset[-1]), [*batch, k, n])
-        if isinstance(accumulators[r].type, ir.IntType):
-            result.append(b.add(accumulators[r], b.mul(x, y)))
+    for r, total in enumerate(accumulators):
+        x, y = (operands.read(r, which, step, loaded) for which in range(2))
+        if isinstance(total.type, ir.IntType):
+            result.append(b.add(total, b.mul(x, y)))
         else:
-            result.append(gen.math.intrinsic(b, "fma", x, y, accumulators[r]))
+            result.append(gen.math.intrinsic(b, "fma", x, y, total))
     return result
+
+
+@dataclass
+class _Operands:
+    """The tiles of a dot in shared memory, read from an element of k on. Addresses are one per thread and operand plus
+    constants where the bits of a thread's coordinates and those of its registers are disjoint."""
+
+    gen: KernelCodegen
+    layout: Layout
+    tiles: tuple[SharedTile, SharedTile]
+    acc: Attribute
+    k: Value
+    bases: dict[tuple[int, int], Value] = field(default_factory=dict[tuple[int, int], Value])
+
+    def read(
+        self, register_: int, which: int, step: int, loaded: dict[tuple[int, Vector], Value]
+    ) -> Value:
+        """The element of the left or right operand for a register of the sums, `step` elements of k on."""
+        gen, where = self.gen, self.tiles[which]
+        *batch, m, n = self.layout.register_offsets[register_]
+        line = (*batch, n if which else m)
+        if (which, line) not in loaded:
+            disjoint = self.layout.has_disjoint_bits
+            first = self._pointer(0 if disjoint else register_, which)
+            place = line if disjoint else (0,) * len(line)
+            outer, at = place[:-1], place[-1]
+            constant = where.flat((*outer, step, at) if which else (*outer, at, step))
+            offset = ir.Constant(I32, constant * where.size)
+            pointer = gen.builder.gep(first, [offset], source_etype=I8)
+            bits = gen.builder.load(pointer, typ=ir.IntType(8 * where.size), align=where.size)
+            value = register(gen, bits, where.element)
+            loaded[which, line] = _widened(gen, value, where.element, self.acc)
+        return loaded[which, line]
+
+    def _pointer(self, register_: int, which: int) -> Value:
+        """Where the line of a register's element begins, at the first element of k."""
+        key = register_, which
+        if key not in self.bases:
+            gen, layout = self.gen, self.layout
+            *batch, m, n = (
+                gen.threads.element(gen.builder, layout, register_, d) for d in range(layout.rank)
+            )
+            place = [*batch, self.k, n] if which else [*batch, m, self.k]
+            self.bases[key] = element_pointer(gen, self.tiles[which], place)
+        return self.bases[key]
 
 
 def _widened(gen: KernelCodegen, value: Value, element: Attribute, acc: Attribute) -> Value:

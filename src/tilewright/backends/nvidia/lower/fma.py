@@ -126,7 +126,9 @@ class _Operand:
             else:
                 runs.append([line])
         runs = [
-            part for run in runs for part in ([run] if len(run) == _WIDE else [[x] for x in run])
+            part
+            for run in runs
+            for part in ([run] if len(run) in (2, _WIDE) else [[x] for x in run])
         ]
         return [[(line, k) for line in run] for k in steps for run in runs]
 

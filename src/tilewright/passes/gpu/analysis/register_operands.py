@@ -182,7 +182,10 @@ def read_converted(read: gpu.LocalLoadOp) -> None:
     own = gpu.layout_of(read.result)
     if layout is None or own is None:
         return
-    if layout.registers_per_thread > _MOST_COPIES * own.registers_per_thread:
+    moves = not middle and len(converts) == len(
+        ends
+    )  # as many elements are read after a conversion
+    if not moves and layout.registers_per_thread > _MOST_COPIES * own.registers_per_thread:
         return
     for op in middle:
         for i, value in enumerate(op.operands):
