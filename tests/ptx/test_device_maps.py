@@ -156,3 +156,30 @@ def test_what_orders_maps_is_needed(name):
     assert count
     with pytest.raises(Fault, match=name if name != "fence.proxy.async" else "a box is copied"):
         overlapping(dataclasses.replace(artifact, asm={**artifact.asm, "ptx": ptx}), 60)
+
+
+def steps(h, w, out, count, N: tl.constexpr, K: tl.constexpr, BK: tl.constexpr):
+    """out[t] = out[t - 1] w, of h for the first."""
+    rows, columns, inner = tl.arange(0, 16), tl.arange(0, N), tl.arange(0, BK)
+    before = h
+    for t in range(count):
+        total = tl.zeros((16, N), dtype=tl.float32)
+        for k in range(0, K, BK):
+            x = tl.load(before + rows[:, None] * K + (k + inner)[None, :])
+            y = tl.load(w + (k + inner)[:, None] * N + columns[None, :])
+            total = tl.dot(x, y, total)
+        after = out + t * 16 * K
+        tl.store(after + rows[:, None] * K + columns[None, :], total.to(tl.float16))
+        before = after
+
+
+@pytest.mark.parametrize(("iterations", "makes"), [(4, False), (32, True)])
+def test_no_maps_for_few_iterations(iterations, makes):
+    """A loop around few iterations makes no tensor map for them anew each time."""
+    kind = pointer_type(dtypes.float16)
+    signature = {**dict.fromkeys(("h", "w", "out"), kind), "count": dtypes.int32}
+    signature |= {"N": constexpr(64), "K": constexpr(16 * iterations), "BK": constexpr(16)}
+    module = build(KernelFunction(steps), signature, dict.fromkeys(("h", "w", "out"), 16)).module
+    ptx = backend.compile(module, Options(), target_info("sm_90a")).asm["ptx"]
+    assert ("tensormap.replace" in ptx) == makes
+    assert "mma" in ptx

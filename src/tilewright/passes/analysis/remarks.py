@@ -150,6 +150,10 @@ class Reason(Enum):
         "coordinates along dimension {0} are not known to be at least 0 and below 2^31",
         "`tl.assume` that the offset is at least 0",
     )
+    MADE_OFTEN = (
+        "a loop would make a tensor map for every {0} iterations",
+        "pass the array as an argument of its own",
+    )
     STORE_OPTIONS = ("the store has {0}", "leave it out")
     STORE_LAYOUT = ("the tile is stored from the layout in which it was computed", "")
     STORE_ALIASED = (

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.blocks import counted_loop
 from tilewright.backends.llvm.inline_ptx import inline_ptx
-from tilewright.backends.llvm.types import I32, Value, llvm_type
+from tilewright.backends.llvm.types import I8, I32, Value, llvm_type
 from tilewright.backends.nvidia.lower import KernelCodegen
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.scratch_tiles import (

@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.ir.types import defining_op
+from tilewright.ir.walk import innermost_loop
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import Mapping, branch, erase, insert_before, start_of
 from tilewright.passes.analysis.emit import constant_int
@@ -28,6 +29,8 @@ from tilewright.targets import Feature, TargetInfo
 
 TMA = "TMA tile"
 """Name of this form of a copy in remarks."""
+_ITERATIONS_OF_A_MAP = 8
+"""Iterations for which no tensor map is made by a kernel again and again: a map goes to global memory and is waited for."""
 
 
 class CpAsyncCopies:
@@ -171,4 +174,17 @@ def choose(
             report_missed(copy, TMA, Missed(Reason.RANGE_CHECK, (str(tile.guards),)))
     if len(tiles) < len(copies):
         return CpAsyncCopies(copies)
+    if loop is not None and any(_is_made_often(tile, loop) for tile in tiles):
+        for copy in copies:
+            report_missed(copy, TMA, Missed(Reason.MADE_OFTEN, (str(constant_int(loop.ub)),)))
+        return CpAsyncCopies(copies)
     return TmaCopies(copies, tiles, stages, function)
+
+
+def _is_made_often(tile: TmaTile, loop: scf.ForOp) -> bool:
+    """Whether a loop around `loop` makes a tensor map anew for few iterations of it: in the time that takes, threads copy
+    more than those read."""
+    before, last = tile.encoded_before, constant_int(loop.ub)
+    if before is None or innermost_loop(before) is None:
+        return False
+    return last is not None and last <= _ITERATIONS_OF_A_MAP
