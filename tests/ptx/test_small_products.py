@@ -180,7 +180,7 @@ PRODUCTS = [
     (SINGLE, (8, 32, 16), 2, "tf32", "sm_90a", "mma.sync"), (SINGLE, (8, 64, 32), 4, "tf32", "sm_80", "mma.sync"),
     (HALF, (8, 32, 16), 1, "tf32", "sm_90a", "mma.sync"), (SINGLE, (16, 16, 32), 4, "ieee", "sm_90a", "cp.async"),
     (SINGLE, (16, 32, 8), 4, "ieee", "sm_80", "cp.async"), (SINGLE, (4, 32, 16), 2, "ieee", "sm_90a", "st.shared"),
-    (SINGLE, (8, 16, 32), 4, "ieee", "sm_80", "st.shared"), (SINGLE, (4, 64, 64), 1, "ieee", "sm_90a", "st.shared"),
+    (SINGLE, (16, 32, 16), 2, "tf32x3", "sm_90a", "ldmatrix"), (SINGLE, (8, 16, 32), 4, "ieee", "sm_80", "st.shared"), (SINGLE, (4, 64, 64), 1, "ieee", "sm_90a", "st.shared"),
 ]  # fmt: skip
 
 
@@ -196,3 +196,12 @@ def test_products_of_few_rows(kind, shape, warps, how, target, uses):
     found = run_ptx(artifact, [a, b, np.zeros((m, n), np.float32)], (1, 1, 1), random.Random(m))[2]
     expected = a.astype(np.float64) @ b.astype(np.float64).T
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_large_parts_are_not_rounded():
+    """The parts of tf32x3 whose other bits are masked away are tf32 already."""
+    ptx = product_of(SINGLE, (16, 32, 16), 2, "tf32x3", "sm_90a").asm["ptx"]
+    loads = (
+        len(re.findall(r"ldmatrix\S*\.x4", ptx)) * 4 + len(re.findall(r"ldmatrix\S*\.x2", ptx)) * 2
+    )
+    assert ptx.count("cvt.rna.tf32") == loads

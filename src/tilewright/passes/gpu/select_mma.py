@@ -23,7 +23,7 @@ memory) is not chosen, and `mma.sync` takes over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -189,23 +189,23 @@ def _transposed(value: SSAValue, turned: dict[SSAValue, SSAValue]) -> SSAValue:
 
 
 def _reads_lines(op: tile.DotOp) -> bool:
-    """Whether `ldmatrix` gives operands of 32 bits as they lie in memory, contiguous along k, and none is made of sums
-    or of elements of 16 bits, of which lanes hold pairs of neighbors."""
-    if any(_comes_in_pairs(value) for value in (op.lhs, op.rhs)):
+    """Whether `ldmatrix` gives operands of 32 bits, or what they are computed from element by element, as they lie in
+    memory, contiguous along k, and none is made of sums or of elements of 16 bits, of which lanes hold pairs of
+    neighbors."""
+    sources = [(v, d) for operand, d in ((op.lhs, 1), (op.rhs, 0)) for v in _sources(operand)]
+    if any(isinstance(v.owner, tile.DotOp) or tile.element_bytes(v) == 2 for v, _ in sources):
         return False
-    loads = [(v.owner, d) for v, d in ((op.lhs, 1), (op.rhs, 0))]
-    return any(isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == d for o, d in loads)
+    return any(
+        isinstance(v.owner, tile.LoadViewOp) and contiguous_dim(v.owner) == d for v, d in sources
+    )
 
 
-def _comes_in_pairs(value: SSAValue) -> bool:
-    """Whether element-wise operations make a tile of sums of a dot, or of elements of 16 bits."""
+def _sources(value: SSAValue) -> Iterator[SSAValue]:
+    """A tile, and those that element-wise operations make it of."""
 
     def tiles(value: SSAValue) -> list[SSAValue]:
         if not isinstance(value.owner, Operation) or not is_pure_elementwise(value.owner):
             return []
         return [v for v in value.owner.operands if tile.is_tile(v)]
 
-    return any(
-        isinstance(v.owner, tile.DotOp) or tile.element_bytes(v) == 2
-        for v in closure([value], tiles)
-    )
+    return closure([value], tiles)

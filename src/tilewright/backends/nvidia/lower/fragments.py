@@ -31,9 +31,13 @@ from tilewright.layouts.fragments import INSTRUCTIONS, ldmatrix_lanes, ldmatrix_
 from tilewright.layouts.layout import Layout, Vector
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.gpu.analysis.accesses import vector_of
 from tilewright.passes.gpu.select_mma import instruction_of
 from tilewright.targets import MmaInstruction
+
+_BITS_BEYOND_TF32 = 13
+"""Of the fraction of single precision."""
 
 
 class Fragments(Protocol):
@@ -146,7 +150,7 @@ class RegisterFragments(_Blocks):
     ) -> None:
         super().__init__(instruction, rows)
         self.gen, self.layout, self.parts = gen, gen.layout(value), gen.parts(value)
-        self.element, self.exact = tile.element_of(value), _is_widened(value)
+        self.element, self.exact = tile.element_of(value), _is_tf32(value)
         self._packed: dict[tuple[Vector, ...], Value] = {}
 
     def at(self, batch: list[int], line: int, k: int) -> list[Value]:
@@ -241,11 +245,14 @@ class MatrixFragments(SharedFragments):
         return [self._finished(word) for word in words]
 
 
-def _is_widened(value: SSAValue) -> bool:
-    """Whether elements are those of a narrower float, which tf32 holds."""
+def _is_tf32(value: SSAValue) -> bool:
+    """Whether tf32 holds the elements: those of a narrower float, and those whose other bits are masked away."""
     op = value.owner
     if isinstance(op, gpu.ConvertLayoutOp):
-        return _is_widened(op.source)
+        return _is_tf32(op.source)
+    if isinstance(op, tile.BitcastOp) and isinstance(op.source.owner, arith.AndIOp):
+        masks = map(uniform_constant, op.source.owner.operands)
+        return any(isinstance(mask, int) and mask % (1 << _BITS_BEYOND_TF32) == 0 for mask in masks)
     return isinstance(op, arith.ExtFOp)
 
 
