@@ -155,3 +155,49 @@ def test_joined_loads_are_copied_ahead():
         wide = np.stack((b & 15, b >> 4), axis=-1).reshape(n * 32, 32) - 8.0
         out = run_on_copies(module, [a, b, np.zeros((16, 32), np.float32), n], (1, 1, 1))[2]
         np.testing.assert_allclose(out, a.astype(np.float64) @ wide, rtol=1e-2, atol=1e-2)
+
+
+@tw.jit
+def quantized(A, B, Scales, Zeros, Out, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """8 weights of 4 bits in a word along k; their zeros in words along the columns, of each iteration."""
+    m, c, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for i in range(0, n):
+        at = i * K + k
+        a = tl.load(A + m[:, None] * n * K + at[None, :])
+        b = tl.load(B + (at // 8)[:, None] * N + c[None, :])
+        scales = tl.load(Scales + i * N + c)
+        zeros = tl.load(Zeros + i * (N // 8) + c // 8)
+        zeros = ((zeros >> (c % 8 * 4) & 15) + 1) * scales
+        b = (b >> (k % 8 * 4)[:, None] & 15) * scales[None, :] - zeros[None, :]
+        total = tl.dot(a, b.to(a.dtype), total)
+    tl.store(Out + m[:, None] * N + c[None, :], total)
+
+
+def test_rows_are_loaded_as_operands_lie():
+    """No row of a loop passes through shared memory: they are loaded, and computed, where the products of a tile want them."""
+    kinds = {
+        "A": dtypes.float16,
+        "B": dtypes.int32,
+        "Scales": dtypes.float16,
+        "Zeros": dtypes.int32,
+    }
+    kinds["Out"] = dtypes.float32
+    signature = {name: dtypes.pointer_type(kind) for name, kind in kinds.items()}
+    signature |= {"n": dtypes.int32, "M": constexpr(16), "N": constexpr(32), "K": constexpr(32)}
+    module = build(quantized, signature, dict.fromkeys(kinds, 16)).module
+    module = lowered(prepared(module, 4, 3), "pipeline-loads")
+    converts = in_loops(module, gpu.ConvertLayoutOp)
+    assert not [op for op in converts if op.source.owner.parent is op.parent]
+    for n in (0, 1, 4):
+        rng = np.random.default_rng(n)
+        a = (rng.standard_normal((16, n * 32)) / 8).astype(np.float16)
+        b, zeros = (rng.integers(0, 16, s).astype(np.int64) for s in ((n * 4, 8, 32), (n, 4, 8)))
+        scales = (rng.random((n, 32)) / 4).astype(np.float16)
+        words = (b << (np.arange(8) * 4)[:, None]).sum(1).astype(np.uint32).view(np.int32)
+        few = (zeros << np.arange(8) * 4).sum(2).astype(np.uint32).view(np.int32)
+        wide = b.reshape(n, 32, 32) - 1.0 - zeros.reshape(n, 1, 32)
+        wide = (wide * scales[:, None, :]).reshape(n * 32, 32)
+        arguments = [a, words, scales, few, np.zeros((16, 32), np.float32), n]
+        out = run_on_copies(module, arguments, (1, 1, 1))[4]
+        np.testing.assert_allclose(out, a.astype(np.float64) @ wide, rtol=2e-2, atol=3e-2)

@@ -15,21 +15,29 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.ir.types import defining_op
-from tilewright.ir.walk import closure
+from tilewright.ir.walk import closure, innermost_loop
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import exchanges_in_quads, parse_wgmma, wgmma_a_layout
-from tilewright.passes.analysis.edit import erase, insert_before
+from tilewright.passes.analysis.edit import erase, insert_before, with_operands
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.gpu.analysis.anchor_layouts import is_cheap
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
-from tilewright.passes.gpu.analysis.num_ctas import warps_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.passes.gpu.assign_layouts import source_layout
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 _MOST_REGISTERS = 192
 """Registers per thread, of 255; the rest is for addresses and prefetched values."""
 _FEWEST_CONVERSIONS = 2
+_MADE_AGAIN = (
+    tile.LoadViewOp, tile.SplatOp, tile.ArangeOp, tile.HintOp, gpu.ConvertLayoutOp,
+)  # fmt: skip
+_FEW_ELEMENTS = 4
+"""Of a thread, of a row that is loaded again in another layout."""
+_DEEPEST = 16
+"""Operations one after another that make such a row."""
 _CASTS = (arith.TruncFOp, arith.ExtFOp)
 _MOST_COPIES = 2
 """Elements per thread, over those of a layout without copies, up to which operands are computed where a dot wants them."""
@@ -217,6 +225,8 @@ def _spread(value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         return value
     kind = gpu.laid_out(tile.element_of(value), layout)
     if not isinstance(op, tile.SplatOp | tile.BroadcastOp | tile.ExpandDimsOp):
+        if _can_make_again(value, layout, user):
+            return _make_again(value, layout, user)
         return Emitter(user).make(gpu.ConvertLayoutOp, [value], kind)
     new = op.clone()
     new.results[0]._type = kind
@@ -225,6 +235,39 @@ def _spread(value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         new.operands[0] = _spread(op.operands[0], source, user)
     insert_before(new, user)
     return new.results[0]
+
+
+def _can_make_again(value: SSAValue, layout: Layout, user: Operation, depth: int = 0) -> bool:
+    """Whether a row is loaded and computed in another layout in few instructions, instead of passing through shared
+    memory: caches serve the threads that want the same elements. What does not change in the loop around `user` is
+    computed in front of it."""
+    op = value.owner
+    if gpu.layout_of(value) == layout:
+        return True
+    if isinstance(op, Block) or layout.rank != 1 or layout.registers_per_thread > _FEW_ELEMENTS:
+        return False
+    loop = innermost_loop(user)
+    before = loop is not None and not loop.is_ancestor(op) and is_pure_elementwise(op)
+    if num_ctas_of(op) > 1 or not (isinstance(op, _MADE_AGAIN) or is_cheap(op) or before):
+        return False
+    tiles = {v for v in op.operands if tile.is_tile(v)}
+    return depth < _DEEPEST and all(_can_make_again(v, layout, user, depth + 1) for v in tiles)
+
+
+def _make_again(value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
+    """Such a row, available before `user`; loads are where memory is as it was."""
+    if gpu.layout_of(value) == layout:
+        return value
+    op = defining_op(value)
+    if isinstance(op, gpu.ConvertLayoutOp):
+        return _make_again(op.source, layout, user)
+    if isinstance(op, tile.LoadViewOp):
+        user = op.next_op or op
+    operands = [_make_again(v, layout, user) if tile.is_tile(v) else v for v in op.operands]
+    copy = with_operands(op, operands, [gpu.laid_out(tile.element_of(value), layout)])
+    insert_before(copy, user)
+    copy.results[0].name_hint = value.name_hint
+    return copy.results[0]
 
 
 def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout | None:
