@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f16, f32, i64
@@ -184,7 +184,9 @@ def _transposed(value: SSAValue, turned: dict[SSAValue, SSAValue]) -> SSAValue:
         rows, columns = tile.shape_of(value)
         kind = tile.with_shape(tile.element_of(value), (columns, rows))
         behind = owner.next_op if isinstance(owner, Operation) else owner.first_op
-        turned[value] = Emitter(behind).make(tile.TransOp, [value], kind, order=_TURNED)
+        turned[value] = Emitter(cast(Operation, behind)).make(
+            tile.TransOp, [value], kind, order=_TURNED
+        )
     return turned[value]
 
 
