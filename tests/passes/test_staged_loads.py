@@ -201,3 +201,35 @@ def test_rows_are_loaded_as_operands_lie():
         arguments = [a, words, scales, few, np.zeros((16, 32), np.float32), n]
         out = run_on_copies(module, arguments, (1, 1, 1))[4]
         np.testing.assert_allclose(out, a.astype(np.float64) @ wide, rtol=2e-2, atol=3e-2)
+
+
+@tw.jit
+def scores(Q, K, Out, n, N: tl.constexpr, D: tl.constexpr):
+    """The sums over rows of the products of long rows with few others."""
+    m, c, d = tl.arange(0, 16), tl.arange(0, N), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((16, N), tl.float32)
+    for i in range(0, n):
+        k = tl.load(K + (i * N + c)[None, :] * D + d[:, None])
+        total += tl.exp2(tl.dot(q, k))
+    tl.store(Out + m[:, None] * N + c[None, :], total)
+
+
+@pytest.mark.parametrize(("size", "warps", "kept"), [(512, 2, True), (64, 1, False)])
+def test_large_operands_stay_in_shared_memory(size, warps, kept):
+    """An operand of half of the registers is read in each iteration, one of fewer once."""
+    signature = dict.fromkeys(("Q", "K"), dtypes.pointer_type(dtypes.float16))
+    signature |= {"Out": dtypes.pointer_type(dtypes.float32), "n": dtypes.int32}
+    signature |= {"N": constexpr(16), "D": constexpr(size)}
+    module = build(scores, signature, dict.fromkeys(("Q", "K", "Out"), 16)).module
+    rng = np.random.default_rng(size)
+    q, k = (rng.standard_normal((rows, size)).astype(np.float16) / 16 for rows in (16, 3 * 16))
+    wide = q.astype(np.float64) @ k.astype(np.float64).T
+    wanted = np.exp2(wide.reshape(16, 3, 16)).sum(1)
+    arguments = [q, k, np.zeros((16, 16), np.float32), 3]
+    artifact = backend.compile(module.clone(), Options(num_warps=warps), target_info("sm_90a"))
+    found = run_ptx(artifact, arguments, (1, 1, 1))[2]
+    np.testing.assert_allclose(found, wanted, rtol=2e-2)
+    module = lowered(prepared(module, warps, 3), "pipeline-loads")
+    (dot,) = in_loops(module, tile.DotOp)
+    assert isinstance(dot.lhs.owner, gpu.LocalLoadOp) == kept

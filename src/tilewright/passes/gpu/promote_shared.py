@@ -42,10 +42,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -104,6 +104,9 @@ from tilewright.passes.gpu.select_mma import (
 )
 from tilewright.targets import TargetInfo
 
+_MOST_WORDS = 128
+"""Registers of a thread that a fragment may take all through a loop: half of them."""
+
 Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
 """Loaded tiles that several operations use, and the stages of buffers that they are copied to."""
 
@@ -140,6 +143,7 @@ class PromoteShared(FunctionPass):
                 _promote_fragments(op, function, known, limit)
                 if _stage(op, function, known, limit):
                     _barrier_behind(op)
+                _keep_large_operands(op, function, stored, limit)
         release_between_loops(function)
         release_at_barriers(function)
 
@@ -392,6 +396,29 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
     for new in (gpu.BarrierOp.create(location=op.location), *reads):
         insert_before(new, op)
     _barrier_behind(op)
+
+
+def _keep_large_operands(op: tile.DotOp, function: FuncOp, stored: Stored, limit: int) -> None:
+    """Write operands that are the same in all iterations to shared memory in front of the loop where their fragments
+    take so many registers that those would spill, and read them in the loop."""
+    for index, value in enumerate((op.lhs, op.rhs)):
+        convert, layout = value.owner, gpu.layout_of(value)
+        if not isinstance(convert, gpu.ConvertLayoutOp) or layout is None or layout.rank != 2:
+            continue
+        source = convert.source
+        block = source.owner if isinstance(source.owner, Block) else source.owner.parent
+        words = layout.registers_per_thread * tile.element_bytes(value) // 4
+        if words < _MOST_WORDS or not isinstance(op.parent_op(), scf.ForOp) or block is op.parent:
+            continue
+        if allocated(function) + tile.bytes_of(source) > limit:
+            continue
+        dim = _dim_of_neighbors(gpu.layout_of(source))
+        buffer, slot = stored_operand(source, dim, op, function, stored, LINEAR)
+        read = gpu.LocalLoadOp.create(
+            operands=[buffer, slot], result_types=[value.type], location=op.location
+        )
+        insert_before(read, op)
+        op.operands[index] = read.result
 
 
 def _barrier_behind(op: Operation) -> None:
