@@ -127,8 +127,9 @@ def test_no_stage_stays_empty(iterations, stages):
 
 
 @tw.jit
-def halves(A, B, Out, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    """Bytes hold two operands of 4 bits each, neighbors of a row."""
+def halves(A, B, Table, Out, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Bytes hold two places of operands in a table of 16, neighbors of a row."""
+    table = tl.load(Table + tl.arange(0, 16))
     m, c, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     packed = tl.arange(0, N // 2)
     total = tl.zeros((M, N), tl.float32)
@@ -136,13 +137,13 @@ def halves(A, B, Out, n, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
         at = i * K + k
         a = tl.load(A + m[:, None] * n * K + at[None, :])
         b = tl.load(B + at[:, None] * (N // 2) + packed[None, :])
-        b = (tl.join(b & 15, b >> 4 & 15) - 8).reshape(K, N)
-        total = tl.dot(a, b.to(a.dtype), total)
+        b = tl.gather(table, tl.join(b & 15, b >> 4 & 15).reshape(K * N), 0).reshape(K, N)
+        total = tl.dot(a, b, total)
     tl.store(Out + m[:, None] * N + c[None, :], total)
 
 
 def test_joined_loads_are_copied_ahead():
-    kinds = {"A": dtypes.float16, "B": dtypes.int32, "Out": dtypes.float32}
+    kinds = {"A": dtypes.float16, "B": dtypes.int32, "Table": dtypes.float16, "Out": dtypes.float32}
     signature = {name: dtypes.pointer_type(kind) for name, kind in kinds.items()}
     signature |= {"n": dtypes.int32, "M": constexpr(16), "N": constexpr(32), "K": constexpr(32)}
     module = build(halves, signature, dict.fromkeys(kinds, 16)).module
@@ -152,8 +153,9 @@ def test_joined_loads_are_copied_ahead():
         rng = np.random.default_rng(n)
         a = (rng.standard_normal((16, n * 32)) / 8).astype(np.float16)
         b = rng.integers(0, 256, (n * 32, 16)).astype(np.int32)
-        wide = np.stack((b & 15, b >> 4), axis=-1).reshape(n * 32, 32) - 8.0
-        out = run_on_copies(module, [a, b, np.zeros((16, 32), np.float32), n], (1, 1, 1))[2]
+        table = rng.standard_normal(16).astype(np.float16)
+        wide = table[np.stack((b & 15, b >> 4), axis=-1).reshape(n * 32, 32)].astype(np.float64)
+        out = run_on_copies(module, [a, b, table, np.zeros((16, 32), np.float32), n], (1, 1, 1))[3]
         np.testing.assert_allclose(out, a.astype(np.float64) @ wide, rtol=1e-2, atol=1e-2)
 
 

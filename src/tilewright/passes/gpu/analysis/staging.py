@@ -63,8 +63,8 @@ def staged_loads(op: tile.DotOp) -> tuple[list[tile.LoadViewOp], bool]:
 
 def _computes(op: Operation) -> bool:
     """Whether an operation makes tiles of others element by element, or has them in another shape or layout, joined or
-    split."""
-    moves = tile.JoinOp | tile.SplitOp | gpu.ConvertLayoutOp
+    split, or looks them up."""
+    moves = tile.JoinOp | tile.SplitOp | tile.GatherOp | gpu.ConvertLayoutOp
     return is_pure_elementwise(op) or type(op) in REMAPS or isinstance(op, moves)
 
 
