@@ -14,8 +14,9 @@ after it.
 
 `mma.sync` takes its operands from registers. An operand whose load has no other user becomes a copy to a buffer and
 a `gpu.local_load` in the instruction's layout, instead of a layout conversion through shared memory; operands
-computed elementwise from loads are copied and read as above. Other operands are unchanged, and so are those that
-exceed the target's shared memory.
+computed elementwise from loads are copied and read as above. An operand that no iteration changes, whose fragment takes
+half of the registers, is stored in front of the loop and read in it. Other operands are unchanged, and so are those
+that exceed the target's shared memory.
 
     Change:
           func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
