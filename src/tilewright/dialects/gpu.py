@@ -11,14 +11,13 @@ from __future__ import annotations
 import functools
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
+from tilewright.dialects.gpu_types import MbarriersType as MbarriersType
+from tilewright.dialects.gpu_types import SharedType as SharedType
 from tilewright.dialects.irdl import *
 from tilewright.dialects.tile.base import require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
@@ -30,54 +29,6 @@ UNBOUNDED = 1 << 31
 """Extent of an unbounded dimension; the largest that the host encodes."""
 REACH = UNBOUNDED - 256
 """TMA tiles that begin below this coordinate end within 32-bit coordinates."""
-
-
-@irdl_attr_definition
-class SharedType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", 3>`: a buffer with 3 stages of such a tile."""
-
-    name = "gpu.shared"
-    tile: TensorType
-    layout: StringAttr
-    stages: IntAttr
-
-    def verify(self) -> None:
-        rules.verify_shared(self.tile, self.layout.data, self.stages.data)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
-        """Inside `<>`: tile, layout and a plain number of stages."""
-        with parser.in_angle_brackets():
-            tile = parser.parse_type()
-            parser.parse_punctuation(",")
-            layout = StringAttr(parser.parse_str_literal())
-            parser.parse_punctuation(",")
-            return tile, layout, IntAttr(parser.parse_integer())
-
-    def print_parameters(self, printer: Printer) -> None:
-        """Print in the syntax of `parse_parameters`."""
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.tile)
-            printer.print_string(f', "{self.layout.data}", {self.stages.data}')
-
-
-@irdl_attr_definition
-class MbarriersType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.mbarriers<4>`: mbarriers, one per stage."""
-
-    name = "gpu.mbarriers"
-    stages: IntAttr
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
-        """Inside `<>`: a plain number of stages."""
-        with parser.in_angle_brackets():
-            return (IntAttr(parser.parse_integer()),)
-
-    def print_parameters(self, printer: Printer) -> None:
-        """Print in the syntax of `parse_parameters`."""
-        with printer.in_angle_brackets():
-            printer.print_string(str(self.stages.data))
 
 
 @functools.lru_cache(maxsize=4096)
