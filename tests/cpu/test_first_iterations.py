@@ -11,7 +11,7 @@ import tilewright as tw
 import tilewright.language as tl
 
 SPECIAL = [0.0, -0.0, 1.0, -1.5, 88.0, -104.0, 1e-40, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan]
-PASSES = ("peel-first-iteration", "share-exponentials")
+PASSES = ("simplify", "peel-first-iteration", "share-exponentials")
 
 
 @tw.jit
@@ -31,6 +31,25 @@ def online_kernel(x_ptr, s_ptr, m_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.conste
 
 
 @tw.jit
+def rescaled_kernel(x_ptr, s_ptr, m_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """The same with a sum that is rescaled in the first iteration, too."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    most = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    x = tl.load(x_ptr + at)
+    larger = tl.maximum(most, x)
+    total = total * tl.exp(most - larger) + tl.exp(x - larger)
+    most = larger
+    for i in range(1, n):
+        x = tl.load(x_ptr + i * STRIDE + at)
+        larger = tl.maximum(most, x)
+        total = total * tl.exp(most - larger) + tl.exp(x - larger)
+        most = larger
+    tl.store(s_ptr + at, total)
+    tl.store(m_ptr + at, most)
+
+
+@tw.jit
 def counted_kernel(x_ptr, y_ptr, first, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     total = tl.load(y_ptr + at)
@@ -43,14 +62,15 @@ def counted_kernel(x_ptr, y_ptr, first, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, total)
 
 
+@pytest.mark.parametrize("kernel", [online_kernel, rescaled_kernel], ids=lambda k: k.__name__)
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_all_pairs_and_triples_of_special_values(n):
+def test_all_pairs_and_triples_of_special_values(n, kernel):
     sets = np.array([*itertools.product(SPECIAL, repeat=3)], np.float32)
     sets = np.resize(sets, (1792, 3)).T.copy()
     results = []
     for disable in ((), PASSES):
         total, most = np.full((2, 1792), 7, np.float32)
-        online_kernel[(7,)](sets, total, most, n, 1792, BLOCK=256, disable=disable)
+        kernel[(7,)](sets, total, most, n, 1792, BLOCK=256, disable=disable)
         results.append((total, most))
     for ours, plain in zip(*results, strict=True):
         assert np.array_equal(ours, plain, equal_nan=True)

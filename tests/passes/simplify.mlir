@@ -293,3 +293,22 @@ func.func @multiples(%p: !tile.ptr<i32>, %n: i32 {tile.divisibility = 4 : i32}, 
   }
   func.return
 }
+// -----
+// The difference from the maximum with minus infinity is that from itself; that of minus infinity is not.
+// RUN: simplify
+// CHECK-LABEL: @largest
+// CHECK: [[M:%.+]] = arith.maxnumf
+// CHECK: [[Z:%.+]] = arith.subf %x, %x
+// CHECK: [[ONE:%.+]] = arith.addf [[Z]]
+// CHECK: [[D:%.+]] = arith.subf %low, [[M]]
+// CHECK: math.exp [[D]]
+func.func @largest(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %lowest = arith.constant 0xff800000 : f32
+  %low = tile.splat %lowest : f32 to tensor<64xf32>
+  %m = arith.maxnumf %low, %x : tensor<64xf32>
+  %d = arith.subf %x, %m : tensor<64xf32>
+  %p = math.exp %d : tensor<64xf32>
+  %e = arith.subf %low, %m : tensor<64xf32>
+  %q = math.exp %e : tensor<64xf32>
+  func.return %p, %q : tensor<64xf32>, tensor<64xf32>
+}

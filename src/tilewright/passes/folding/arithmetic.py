@@ -139,9 +139,12 @@ def float_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
 def _is_largest_of(value: SSAValue, maximum: SSAValue) -> bool:
     """Whether `maximum` is that of `value` and minus infinity: their difference is 0, or NaN as that of `value` and itself."""
     op = maximum.owner
-    if not isinstance(op, arith.MaxnumfOp) or value not in op.operands:
+    if not isinstance(op, arith.MaxnumfOp):
         return False
-    return any(uniform_constant(v) == -math.inf for v in op.operands)
+    return any(
+        one is value and uniform_constant(other) == -math.inf
+        for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs))
+    )
 
 
 def exponential(op: Operation, emitter: Emitter) -> SSAValue | None:
