@@ -54,4 +54,4 @@ def shifted(a, b, c, first, WIDTH: tl.constexpr):
         x = tl.load(a + r[:, None] * 96 + first * 2 + rk)
         y = tl.load(b + rk[:, None] * 64 + r, mask=yes & (r < WIDTH), other=0.0)
         total = tl.dot(x, y, total)
-    tl.store(c + (i * 64 + r[:, None]) * 64 + r, total.to(tl.float16), mask=r < WIDTH)
+    tl.store(c + (i * 64 + r[:, None]) * 64 + r, total.to(tl.float16), mask=(r < WIDTH)[None, :])

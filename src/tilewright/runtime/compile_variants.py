@@ -14,7 +14,6 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, UnitAttr
 
 from tilewright.backends.base import Artifact, Options
-from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
 from tilewright.dialects import tile
 from tilewright.errors import REGISTERS, OutOfResources
 from tilewright.passes.analysis.effects import is_pure
@@ -171,6 +170,8 @@ def with_half_the_registers(
         return []
     if not rows or "wgmma" not in artifact.asm.get("ptx", ""):
         return []
+    from tilewright.backends.nvidia.occupancy import CtaResources, most_registers, resident_ctas
+
     ctas = resident_ctas(CtaResources(plan.threads, plan.registers, plan.shared_bytes), machine)
     if ctas * warps > _FEW_WARPS or plan.threads < _LANES * warps:
         return []
@@ -211,6 +212,8 @@ def with_half_the_registers(
 def shares_an_sm(artifact: Artifact, machine: TargetInfo) -> bool:
     """Whether an SM has several CTAs of a kernel."""
     plan = artifact.plan
+    from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
+
     block = CtaResources(plan.threads, plan.registers, plan.shared_bytes)
     return resident_ctas(block, machine) >= _FEWEST_CTAS
 

@@ -301,7 +301,7 @@ class Specializer:
             )
         if isinstance(value, MockTensor):
             element = element_type(value.dtype)
-            return ArgumentType(pointer_type(element, _is_const(param)), "address", align)
+            return ArgumentType(pointer_type(element, const=_is_const(param)), "address", align)
         if is_array(value):
             address, element = array_address(value)
             const = _is_const(param)

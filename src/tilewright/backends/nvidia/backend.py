@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Attribute
 
@@ -27,6 +28,7 @@ from tilewright.backends.nvidia.register_limits import (
     with_another_cta,
 )
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
+from tilewright.dialects import gpu, tile
 from tilewright.errors import REGISTERS, OutOfResources
 from tilewright.passes.base import Pass, functions_of
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, WARPS
@@ -79,7 +81,9 @@ class NvidiaBackend(LoweringBackend):
         assembled = assembler.assemble(ptx, _meanwhile)
         made = Made(ptx, assembled, block, target, options)
         if options.maxnreg is None and multiplies and "setmaxnreg" not in text:
-            made = with_another_cta(with_all_registers(made))
+            made = with_all_registers(made)
+            if not _has_mmas_in_sequence(module):  # of which variants with more warps are tried
+                made = with_another_cta(made)
         elif options.maxnreg is None and not multiplies:
             made = limit_for_occupancy(made, plan.cluster_size, _planned_ctas(module))
             made = limit_for_loads(made, loaded_bytes)
@@ -146,6 +150,14 @@ def _check_registers(gen: KernelCodegen, options: Options) -> None:
     found = live_registers(gen, limit)
     if found >= limit + _CERTAIN:
         raise OutOfResources(found, limit, REGISTERS)
+
+
+def _has_mmas_in_sequence(module: ModuleOp) -> bool:
+    """Whether a loop has several MMAs of tiles."""
+    multiplied = (gpu.WgmmaOp, tile.DotOp)
+    blocks = [op.parent for op in module.walk() if isinstance(op, multiplied)]
+    looped = [b for b in blocks if b is not None and isinstance(b.parent_op(), scf.ForOp)]
+    return len(looped) > len(set(looped))
 
 
 def _planned_ctas(module: ModuleOp) -> int:

@@ -123,8 +123,11 @@ def with_another_cta(made: Made) -> Made:
     For kernels with MMAs: each CTA waits for its own products, and computes its epilogue while others multiply. What spills
     are values of prologue and epilogue, since accumulators and operands are used in each iteration.
     """
-    found = made.assembled
-    limit = register_limit_for_occupancy(made.resources, made.target) if found.registers else None
+    found, limit = made.assembled, None
+    if (
+        found.registers and made.ctas > 1
+    ):  # a CTA that has its SM to itself gets variants with other schedules
+        limit = register_limit_for_occupancy(made.resources, made.target)
     if limit is None or found.spills or limit * _MAX_CUT < found.registers * (_MAX_CUT - 1):
         return made
     other = made.limited(limit)
