@@ -294,7 +294,7 @@ def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
             return places(AT(4096), true, -5, 9, 0.5f, 24, 4, 0, 3, 0);
         }"""
         config = f"0, 1: 4 = {ctas} 1 1" if ctas > 1 else "0"
-        threads = "64" if ctas > 1 else "64 1 1"
+        threads = "32" if ctas > 1 else "32 1 1"  # one warp: there are no tiles
         asked = ["attribute 14 = 1"] if ctas > 8 else []  # a cluster that not every chip can place
         lines = outcome(tmp_path, exported, main, "pbblfir")
         line = f"test_export.py:{places.first_line + 3}"
@@ -315,7 +315,7 @@ def test_cooperative_grids(tmp_path):
     exported = places.compile(PLACES, target="sm_90a", options=options).export(tmp_path)
     main = "int main(void) { return places(AT(4096), true, -5, 9, 0.5f, 24, 4, 2, 3, 0); }"
     lines = outcome(tmp_path, exported, main, "pbblfi")
-    assert lines[2] == "launch 2: 4 2 3 of 64, 0 bytes, stream 0, 1: 2 = 1 0 0: 4096 1 251 9 0.5 24"
+    assert lines[2] == "launch 2: 4 2 3 of 32, 0 bytes, stream 0, 1: 2 = 1 0 0: 4096 1 251 9 0.5 24"
 
 
 @needs_compiler

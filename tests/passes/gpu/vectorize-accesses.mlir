@@ -62,7 +62,7 @@ func.func @counted(%x: tensor<128xi8>, %p: tensor<4x!tile.ptr<i32>>, %q: !tile.p
 // where rows beyond a limit have other values.
 // CHECK-LABEL: @repeated
 func.func @repeated(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32>, %n: i64, %m: i64) attributes {gpu.num_warps = 4 : i32} {
-  // CHECK: %row = tile.load_view{{.+}}gpu.equal_registers = array<i64: 0, 64>{{.+}} "64x64 r[2,0 4,0 8,0 16,0 32,0 {{.+}}
+  // CHECK: %row = tile.load_view{{.+}}gpu.equal_registers = array<i64: 0, 64>{{.+}} "64x64 r[2,0 4,0 8,0 16,0 32,0] {{.+}}
   // CHECK-NOT: equal_registers
   // CHECK: return
   %zero = arith.constant 0 : i64
