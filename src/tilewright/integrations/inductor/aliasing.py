@@ -1,4 +1,4 @@
-"""Which buffers of Inductor's kernels are apart, for kernels on a CPU.
+"""Which buffers of Inductor's kernels do not alias, for kernels on a CPU.
 
 Inductor runs the lanes of a kernel in any order and with any block sizes: what one lane stores, no other loads. It passes memory
 under two names only where a kernel changes a tensor in place (`in_ptr0` and `out_ptr1` of one parameter that an optimizer

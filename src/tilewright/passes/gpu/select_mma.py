@@ -47,7 +47,7 @@ from tilewright.targets.instructions import MMA_SYNC, PAIRS, WGMMA
 ATTRIBUTE = "gpu.mma"
 SHARED_FMA = "fma.f32"
 """Single precision without tensor cores, operands in shared memory."""
-_TURNED = DenseArrayBase.from_list(i64, [1, 0])
+_SWAPPED = DenseArrayBase.from_list(i64, [1, 0])
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SelectMma(Pass):
     """Choose dots that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        _turn_dots(module, target)
+        _transpose_dots(module, target)
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
                 name = _choose_wgmma(op, target) if self.wgmma else None
@@ -116,7 +116,7 @@ def _choose_wgmma(op: tile.DotOp, target: TargetInfo) -> str | None:
 
 
 def _is_single_of_all_threads(op: tile.DotOp) -> bool:
-    """Whether each thread gets single-precision sums of its own, whose operands are worth reading ahead."""
+    """Whether each thread has accumulators in single precision, whose operands are worth reading ahead."""
     kinds = {tile.element_of(v) for v in (op.lhs, op.rhs, op.acc)}
     if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
         return False
@@ -148,22 +148,24 @@ def _choose(op: tile.DotOp, target: TargetInfo) -> str:
 # ---- transposed products ----
 
 
-def _turn_dots(module: ModuleOp, target: TargetInfo) -> None:
+def _transpose_dots(module: ModuleOp, target: TargetInfo) -> None:
     """Compute dots with too few rows for `mma.sync` as the transposed products of their operands, transposed."""
-    dots = [op for op in module.walk() if isinstance(op, tile.DotOp) and _fits_turned(op, target)]
-    turned: dict[SSAValue, SSAValue] = {}
+    dots = [
+        op for op in module.walk() if isinstance(op, tile.DotOp) and _fits_transposed(op, target)
+    ]
+    transposed: dict[SSAValue, SSAValue] = {}
     for op in dots:
         e = Emitter(op)
-        lhs, rhs, acc = (_transposed(v, turned) for v in (op.rhs, op.lhs, op.acc))
+        lhs, rhs, acc = (_transposed(v, transposed) for v in (op.rhs, op.lhs, op.acc))
         dot = with_operands(op, [lhs, rhs, acc], [acc.type])
         e.insert_op(dot)
-        back = e.make(tile.TransOp, [dot.results[0]], op.result.type, order=_TURNED)
+        back = e.make(tile.TransOp, [dot.results[0]], op.result.type, order=_SWAPPED)
         replace_op(op, [back])
     if dots:
         FoldTranspose().apply(module, target)
 
 
-def _fits_turned(op: tile.DotOp, target: TargetInfo) -> bool:
+def _fits_transposed(op: tile.DotOp, target: TargetInfo) -> bool:
     """Whether only the transposed product has the rows of an instruction of `mma.sync`."""
     row = _row_of(op, target, MMA_SYNC)
     if row is None or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
@@ -175,19 +177,19 @@ def _fits_turned(op: tile.DotOp, target: TargetInfo) -> bool:
     return m < row.m and other is not None and (m >= other.n and n >= other.m and k >= other.k)
 
 
-def _transposed(value: SSAValue, turned: dict[SSAValue, SSAValue]) -> SSAValue:
+def _transposed(value: SSAValue, transposed: dict[SSAValue, SSAValue]) -> SSAValue:
     """A matrix transposed, once, where it is defined."""
     owner = value.owner
     if isinstance(owner, tile.TransOp):
         return owner.source
-    if value not in turned:
+    if value not in transposed:
         rows, columns = tile.shape_of(value)
         kind = tile.with_shape(tile.element_of(value), (columns, rows))
         behind = owner.next_op if isinstance(owner, Operation) else owner.first_op
-        turned[value] = Emitter(cast(Operation, behind)).make(
-            tile.TransOp, [value], kind, order=_TURNED
+        transposed[value] = Emitter(cast(Operation, behind)).make(
+            tile.TransOp, [value], kind, order=_SWAPPED
         )
-    return turned[value]
+    return transposed[value]
 
 
 def _reads_lines(op: tile.DotOp) -> bool:

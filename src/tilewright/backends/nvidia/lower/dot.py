@@ -95,7 +95,7 @@ def _multiply(
     accumulators: list[Value],
     half: bool,
 ) -> list[Value]:
-    """One `mma.sync`: sums + a @ b."""
+    """One `mma.sync`: accumulators + a @ b."""
     shape, kind, *other = instruction.name.removesuffix(PAIRS).split(".")
     if kind == "f64":
         text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
@@ -157,7 +157,7 @@ def _emit(
 
 
 def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
-    """Both operands in shared memory; a loop over k in which each thread updates its sums, some elements of k at a
+    """Both operands in shared memory; a loop over k in which each thread updates its accumulators, some elements of k at a
     time: their reads do not wait for each other."""
     a, b_tile = store_to_shared(gen, op.lhs, op.rhs)
     gen.barrier()
@@ -208,7 +208,7 @@ class _Operands:
     def read(
         self, register_: int, which: int, step: int, loaded: dict[tuple[int, Vector], Value]
     ) -> Value:
-        """The element of the left or right operand for a register of the sums, `step` elements of k on."""
+        """The element of the left or right operand for a register of the accumulators, `step` elements of k on."""
         gen, where = self.gen, self.tiles[which]
         *batch, m, n = self.layout.register_offsets[register_]
         line = (*batch, n if which else m)
@@ -239,7 +239,7 @@ class _Operands:
 
 
 def _widened(gen: KernelCodegen, value: Value, element: Attribute, acc: Attribute) -> Value:
-    """An operand as wide as the sums (at least single precision, 32-bit for integers)."""
+    """An operand as wide as the accumulators (at least single precision, 32-bit for integers)."""
     b, text = gen.builder, str(acc)
     if text == "f64":
         if str(element) == "f64":
