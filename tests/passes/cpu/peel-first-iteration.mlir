@@ -38,7 +38,7 @@ func.func @online(%p: !tile.ptr<f32>, %n: i64) -> vector<8xf32> {
   func.return %sum : vector<8xf32>
 }
 // -----
-// Another iteration than the first, or a start that is known at run time only: as it is.
+// Another iteration than the first, a start that is known at run time only, or one behind which counters wrap: as it is.
 // RUN: peel-first-iteration
 // CHECK-LABEL: @others
 // CHECK-NOT: tile.cmpi "slt"
@@ -54,6 +54,13 @@ func.func @others(%p: !tile.ptr<f32>, %n: i64, %from: i64) {
   }
   scf.for %i = %from to %n step %one : i64 {
     %first = tile.cmpi "eq", %i, %from : i64, i64 to i1
+    scf.if %first {
+      tile.store %p, %v : !tile.ptr<f32>, f32
+    }
+  }
+  %last = arith.constant 9223372036854775807 : i64
+  scf.for %i = %last to %n step %one : i64 {
+    %first = tile.cmpi "eq", %i, %last : i64, i64 to i1
     scf.if %first {
       tile.store %p, %v : !tile.ptr<f32>, f32
     }

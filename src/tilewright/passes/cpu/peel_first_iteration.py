@@ -47,6 +47,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import width_of
 from tilewright.ir.walk import has_loops
 from tilewright.passes.analysis.edit import Mapping, end_of, post_order
 from tilewright.passes.analysis.effects import erase_dead
@@ -82,6 +83,10 @@ class PeelFirstIteration(FunctionPass):
 def _is_small(loop: scf.ForOp) -> bool:
     first, step = constant_int(loop.lb), constant_int(loop.step)
     if first is None or step is None or step <= 0 or has_loops(loop):
+        return False
+    if (
+        first + step >= 1 << width_of(loop.lb.type) - 1
+    ):  # the second value would wrap to one below the end
         return False
     return sum(1 for _ in loop.body.walk()) <= _MOST_OPS
 
