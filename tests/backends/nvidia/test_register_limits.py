@@ -2,6 +2,7 @@
 
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,7 @@ from tilewright.backends.nvidia.register_limits import (
 )
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dtypes import constexpr
+from tilewright.errors import OutOfResources
 from tilewright.frontend import build
 from tilewright.language.kernel_function import KernelFunction
 
@@ -197,6 +199,45 @@ def test_a_few_registers_give_way_to_a_cta(registers, shared, spills, taken, mon
     block, first = CtaResources(128, 0, shared), Assembled(b"", registers=registers)
     made = Made(".maxntid 128", first, block, HOPPER, Options())
     assert with_another_cta(made).assembled.registers == taken
+
+
+def test_limits_that_the_assembler_rejects_leave_the_kernel_as_it_is(monkeypatch):
+    """Accumulators of asynchronous MMAs cannot be spilled: error C7602 below so many registers."""
+
+    def assemble(ptx, *_):
+        raise OutOfResources(255, 80, "registers a thread")
+
+    monkeypatch.setattr("tilewright.backends.nvidia.register_limits.assemble", assemble)
+    first = Assembled(cubin(issued(LOAD_16)), registers=90)
+    made = Made(".maxntid 256", first, CtaResources(256, 0, 65536), HOPPER, Options())
+    assert with_another_cta(made) is limit_for_loads(made, 128) is made
+    assert limit_for_occupancy(made, 1, 3) is limit_for_lone_ctas(made, 2) is made
+    spilling = replace(made, assembled=replace(first, registers=32, spills=9))
+    assert with_all_registers(spilling) is spilling
+
+
+def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    acc = tl.zeros([BM, BN], tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        lhs = tl.load(a + m * K + k[None, :], (m < M) & (k[None, :] < K), other=0)
+        rhs = tl.load(b + k[:, None] * N + n, (k[:, None] < K) & (n < N), other=0)
+        acc = tl.dot(lhs, rhs, acc)
+    tl.store(c + m * N + n, acc, (m < M) & (n < N))
+
+
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="needs ptxas")
+@pytest.mark.parametrize(("block", "warps"), [((128, 128, 32), 8), ((64, 64, 32), 4)])
+def test_kernels_with_asynchronous_mmas_keep_their_accumulators(block, warps):
+    """64 registers of accumulators: the 80 with which three CTAs would share an SM are too few for ptxas."""
+    signature = {a: dtypes.pointer_type(dtypes.float16) for a in "ab"}
+    signature |= {"c": dtypes.pointer_type(dtypes.float32)}
+    signature |= dict.fromkeys("MNK", dtypes.int32)
+    signature |= {name: constexpr(v) for name, v in zip(("BM", "BN", "BK"), block, strict=True)}
+    module = build(KernelFunction(product), signature, dict.fromkeys("abcMNK", 16)).module
+    artifact = backend.compile(module, Options(num_warps=warps, num_stages=3), HOPPER)
+    assert artifact.plan.spills == 0
 
 
 def large_query(q, k, out, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):

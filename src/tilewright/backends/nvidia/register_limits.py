@@ -22,6 +22,7 @@ from tilewright.backends.nvidia.occupancy import (
     spills_worth_occupancy,
 )
 from tilewright.backends.nvidia.ptx import waits_or_repeats, with_limit
+from tilewright.errors import OutOfResources
 from tilewright.passes.gpu.analysis.registers import UNIT, max_registers_per_thread
 from tilewright.targets import TargetInfo
 
@@ -98,9 +99,15 @@ class Made:
         return self.registers_for(_MIN_GAIN * self.thread_bytes * self.ctas / ctas)
 
     def limited(self, registers: int) -> Made:
-        """The same with a limit on the registers of a thread."""
+        """The same with a limit on the registers of a thread; itself where the assembler cannot keep it.
+
+        ptxas rejects a limit below the accumulators of asynchronous MMAs, which it cannot spill (C7602).
+        """
         ptx = with_limit(self.ptx, registers)
-        return replace(self, ptx=ptx, assembled=assemble(ptx, self.target, self.options))
+        try:
+            return replace(self, ptx=ptx, assembled=assemble(ptx, self.target, self.options))
+        except OutOfResources:
+            return self
 
 
 def with_all_registers(made: Made) -> Made:
