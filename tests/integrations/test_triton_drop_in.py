@@ -34,6 +34,8 @@ def test_names_are_ours():
         assert module is triton and tl is tilewright.language
         assert triton.language is tl and triton.testing is tilewright.testing
         assert tl.__name__ == "tilewright.language" == tl.__spec__.name
+        from pathlib import Path
+        assert Path(triton.__file__).is_file() and Path(triton.compiler.__file__).is_file()
         from triton.runtime import Autotuner, Heuristics, KernelInterface, OutOfResources
         from triton.runtime.autotuner import Autotuner as again, Config
         from triton.runtime.errors import OutOfResources as error

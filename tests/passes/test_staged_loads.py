@@ -60,10 +60,8 @@ def in_loops(module, kinds):
     return [op for loop in loops for op in loop.body.block.ops if isinstance(op, kinds)]
 
 
-def lowered(module, until, target="sm_90a"):
-    steps = nvidia_passes()
-    names = [step.name for step in steps]
-    run_pipeline(module, steps[: names.index(until) + 1], target_info(target))
+def lowered(module, until, target="sm_90a", disabled=()):
+    run_pipeline(module, nvidia_passes(), target_info(target), disabled=disabled, stop_after=until)
     return module
 
 
@@ -217,8 +215,13 @@ def scores(Q, K, Out, n, N: tl.constexpr, D: tl.constexpr):
     tl.store(Out + m[:, None] * N + c[None, :], total)
 
 
-@pytest.mark.parametrize(("size", "warps", "kept"), [(512, 2, True), (64, 1, False)])
-def test_large_operands_stay_in_shared_memory(size, warps, kept):
+SHARED = "promote-shared{loop-operands=true}"
+
+
+@pytest.mark.parametrize(
+    ("size", "off", "kept"), [(512, SHARED, True), (512, "", False), (64, SHARED, False)]
+)
+def test_large_operands_stay_in_shared_memory_where_asked(size, off, kept):
     """An operand of half of the registers is read in each iteration, one of fewer once."""
     signature = dict.fromkeys(("Q", "K"), dtypes.pointer_type(dtypes.float16))
     signature |= {"Out": dtypes.pointer_type(dtypes.float32), "n": dtypes.int32}
@@ -229,9 +232,11 @@ def test_large_operands_stay_in_shared_memory(size, warps, kept):
     wide = q.astype(np.float64) @ k.astype(np.float64).T
     wanted = np.exp2(wide.reshape(16, 3, 16)).sum(1)
     arguments = [q, k, np.zeros((16, 16), np.float32), 3]
-    artifact = backend.compile(module.clone(), Options(num_warps=warps), target_info("sm_90a"))
+    disabled = (off,) if off else ()
+    options = Options(num_warps=2, disable=disabled)
+    artifact = backend.compile(module.clone(), options, target_info("sm_90a"))
     found = run_ptx(artifact, arguments, (1, 1, 1))[2]
     np.testing.assert_allclose(found, wanted, rtol=2e-2)
-    module = lowered(prepared(module, warps, 3), "pipeline-loads")
+    module = lowered(prepared(module, 2, 3), "pipeline-loads", disabled=disabled)
     (dot,) = in_loops(module, tile.DotOp)
     assert isinstance(dot.lhs.owner, gpu.LocalLoadOp) == kept

@@ -317,6 +317,36 @@ def test_what_is_certain_to_spill_is_not_assembled(monkeypatch, rows, tried):
     )
 
 
+@tw.jit
+def long_rows(Q, K, Out, n, D: tl.constexpr):
+    m, c, d = tl.arange(0, 16), tl.arange(0, 32), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((16, D), tl.float32)
+    for i in range(n):
+        k = tl.load(K + (i * 32 + c)[:, None] * D + d[None, :])
+        p = tl.exp2(tl.dot(q, tl.trans(k)))
+        total = tl.dot(p.to(k.dtype), k, total)
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+@pytest.mark.parametrize(("depth", "spills", "shared"), [(512, 40, True), (512, 2, False), (256, 40, False)])  # fmt: skip
+def test_large_operands_are_read_from_shared_memory_where_registers_spill(
+    monkeypatch, depth, spills, shared
+):
+    made = compile_variants.compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        count = 0 if compile_variants.OPERANDS_IN_MEMORY in options.disable else spills
+        return replace(artifact, plan=replace(artifact.plan, spills=count))
+
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    found = long_rows.compile(types, {"D": depth}, target="sm_90a", options={"num_warps": 4})
+    how = f"compiled with {compile_variants.OPERANDS_IN_MEMORY}"
+    assert (how in found.asm.get("log", "")) == (found.plan.spills == 0) == shared
+
+
 def test_as_asked_where_more_warps_spill_too(monkeypatch):
     spilling(monkeypatch, w4=0, w8=300)
     types = {**dict.fromkeys(("X", "G", "W", "DX", "DW", "DB"), "*fp32:16"), "n": "i32"}

@@ -34,6 +34,7 @@ class _NamesModule(types.ModuleType):
     def __init__(self, name: str, table: triton_names.Names) -> None:
         super().__init__(name, f"tilewright under the name {name}")
         names = table.names()
+        self.__file__ = __file__  # programs look for tools and headers beside it
         self.__dict__["_lookup"] = table.lookup
         self.__dict__["_objects"] = table.objects
         self.__dict__["_names"] = tuple(names)

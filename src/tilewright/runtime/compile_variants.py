@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, UnitAttr
+from xdsl.ir import Block
 
 from tilewright.backends.base import Artifact, Options
 from tilewright.dialects import tile
@@ -58,6 +59,10 @@ WIDER_DOTS = f"widen-dots{{widest={_NARROW}}}"
 """The pass that computes two iterations of narrow dots at once, where it does."""
 SMALLER_SHARES = "distribute-rows-over-cluster{words-per-cta=8192 max-portable-ctas=16}"
 """The pass with half of its words per CTA, for rows whose CTAs spill with as many as it plans."""
+OPERANDS_IN_MEMORY = "promote-shared{loop-operands=true}"
+"""The pass that reads large operands from shared memory in each iteration, which it keeps in registers otherwise."""
+_MANY_OPERANDS = 128 * 32 * 4
+"""Bytes of an operand of which each thread of a warp has 128 registers."""
 WARPS_WITH_ALL_REGISTERS = 8
 """Largest number of warps per CTA that can have 255 registers per thread."""
 
@@ -71,6 +76,17 @@ def with_more_warps(options: Options, machine: TargetInfo, most: int) -> list[Op
     most = min(WARPS_WITH_ALL_REGISTERS, most)
     counts = range(1, (most // options.num_warps).bit_length())
     return [replace(options, num_warps=options.num_warps << i) for i in counts]
+
+
+def has_large_loop_operands(module: Any) -> bool:
+    """Whether a dot of a loop has an operand that no iteration changes and that takes half of a warp's registers."""
+    return any(
+        prod(tile.shape_of(value)) * tile.element_bytes(value) >= _MANY_OPERANDS
+        and (value.owner if isinstance(value.owner, Block) else value.owner.parent) is not op.parent
+        for op in _dots(module)
+        if isinstance(op.parent_op(), scf.ForOp)
+        for value in (op.lhs, op.rhs)
+    )
 
 
 def require_registers(module: Any) -> None:
@@ -296,6 +312,7 @@ class Variants:
         parts, many = warps_that_share_work(module), spills_to_avoid(module)
         rows, narrow = rows_of_dots_in_sequence(module) if parts else 0, has_narrow_dots(module)
         words = words_between_dots(module) if rows else 0
+        large = has_large_loop_operands(module)
         wider = with_more_warps(options, self.machine, parts)
         if parts and carries_too_much(module, options):
             # warps without a part in the smallest dot still hold a part of what is carried
@@ -322,10 +339,11 @@ class Variants:
         spills, taken = artifact.plan.spills, form_taken(artifact, options)
         if shares_a_row(artifact, options, self.machine):
             others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
-            how = "with half as many words of a row per CTA"
+        elif spills > FEW_SPILLS and large and OPERANDS_IN_MEMORY not in taken.disable:
+            others = [replace(taken, disable=(*taken.disable, OPERANDS_IN_MEMORY))]
+            others += [replace(taken, num_warps=wide.num_warps) for wide in wider]
         elif wider and spills >= many:
             others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
-            how = "with num_warps={0.num_warps}"
         elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
             return self._without(MOST_IN_FLIGHT, taken, artifact)
         elif halved := with_half_the_registers(artifact, taken, self.machine, rows, narrow, words):
@@ -336,8 +354,9 @@ class Variants:
         found = self._first_without_spills(others, fewer)
         if found is None or found[0].plan.spills >= fewer:
             return artifact
-        told = f"{spills} registers would be spilled: compiled {how.format(found[1])}"
-        return in_form(*found, [told])
+        warps, off = found[1].num_warps, set(found[1].disable) - set(taken.disable)
+        how = ", ".join(off) or f"num_warps={warps}"
+        return in_form(*found, [f"{spills} registers would be spilled: compiled with {how}"])
 
     def _with_half_the_registers(self, options: Sequence[Options], artifact: Artifact) -> Artifact:
         """The kernel with the first of these options with which it hardly spills; else `artifact`."""

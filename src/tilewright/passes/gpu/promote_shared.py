@@ -14,9 +14,9 @@ after it.
 
 `mma.sync` takes its operands from registers. An operand whose load has no other user becomes a copy to a buffer and
 a `gpu.local_load` in the instruction's layout, instead of a layout conversion through shared memory; operands
-computed elementwise from loads are copied and read as above. An operand that no iteration changes, whose fragment takes
-half of the registers, is stored in front of the loop and read in it. Other operands are unchanged, and so are those
-that exceed the target's shared memory.
+computed elementwise from loads are copied and read as above. With `loop-operands`, for kernels that spill otherwise, an
+operand that no iteration changes and whose fragment takes half of the registers is stored in front of the loop and read
+in it. Other operands are unchanged, and so are those that exceed the target's shared memory.
 
     Change:
           func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
@@ -121,6 +121,8 @@ class PromoteShared(FunctionPass):
     register_operands: bool = True
     """Keep left operands of `wgmma` in registers that already have the fragment's layout, and choose layouts of
     loads from which operands are computed."""
+    loop_operands: bool = False
+    """Read large operands of `mma.sync` that no iteration changes from shared memory in each iteration."""
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         if num_ctas_of(function) > 1:
@@ -144,7 +146,8 @@ class PromoteShared(FunctionPass):
                 _promote_fragments(op, function, known, limit)
                 if _stage(op, function, known, limit):
                     _barrier_behind(op)
-                _keep_large_operands(op, function, stored, limit)
+                if self.loop_operands:
+                    _share_loop_operands(op, function, stored, limit)
         release_between_loops(function)
         release_at_barriers(function)
 
@@ -399,9 +402,9 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
     _barrier_behind(op)
 
 
-def _keep_large_operands(op: tile.DotOp, function: FuncOp, stored: Stored, limit: int) -> None:
+def _share_loop_operands(op: tile.DotOp, function: FuncOp, stored: Stored, limit: int) -> None:
     """Write operands that are the same in all iterations to shared memory in front of the loop where their fragments
-    take so many registers that those would spill, and read them in the loop."""
+    take many registers, and read them in the loop."""
     for index, value in enumerate((op.lhs, op.rhs)):
         convert, layout = value.owner, gpu.layout_of(value)
         if not isinstance(convert, gpu.ConvertLayoutOp) or layout is None or layout.rank != 2:
