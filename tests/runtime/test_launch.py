@@ -298,3 +298,15 @@ def test_a_parameter_named_grid(monkeypatch, interpret, form):
 def test_a_parameter_named_warmup():
     with pytest.raises(LaunchError, match="a parameter called 'warmup'"):
         tw.jit(lambda warmup: None)[(1,)](1)
+
+
+@tw.jit
+def with_others(out, **others):
+    tl.store(out, 1)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_kernels_cannot_take_other_names(library):
+    out = pytest.importorskip(library).zeros(1)
+    with pytest.raises(tw.LaunchError, match="cannot take a variable number of arguments"):
+        with_others[(1,)](out, BLOCK=8)

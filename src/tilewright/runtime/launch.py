@@ -236,7 +236,7 @@ def {self.name}(_tw_grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in
         """The GPU that these arguments are on; None for the CPU."""
         if not devices.could_be_gpu(classes):
             return None
-        pairs = zip(self.params, values, strict=True)
+        pairs = zip(self.params, values, strict=False)  # `_check_binding` says what has no partner
         return devices.place_of([(p.name, v) for p, v in pairs if not p.is_constexpr])
 
     def _type(self, param: Any, value: Any, warmup: bool) -> ArgumentType:
