@@ -17,6 +17,7 @@ from xdsl.ir import Block
 from tilewright.backends.base import Artifact, Options
 from tilewright.dialects import tile
 from tilewright.errors import REGISTERS, OutOfResources
+from tilewright.passes.analysis.edit import backward_slice
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import MUST_FIT, max_registers_per_thread
 from tilewright.runtime.backend_compile import start_workers
@@ -82,11 +83,19 @@ def has_large_loop_operands(module: Any) -> bool:
     """Whether a dot of a loop has an operand that no iteration changes and that takes half of a warp's registers."""
     return any(
         prod(tile.shape_of(value)) * tile.element_bytes(value) >= _MANY_OPERANDS
-        and (value.owner if isinstance(value.owner, Block) else value.owner.parent) is not op.parent
+        and _is_invariant(value, op.parent)
         for op in _dots(module)
         if isinstance(op.parent_op(), scf.ForOp)
         for value in (op.lhs, op.rhs)
     )
+
+
+def _is_invariant(value: Any, block: Block) -> bool:
+    """Whether no iteration of a loop with this body changes a value, though it may be computed in each."""
+    found = backward_slice(block, (value,), lambda op: is_pure(op) and not op.regions)
+    if found is None or value.owner is block:
+        return False
+    return not any(v.owner is block for op in found[0] for v in op.operands)
 
 
 def require_registers(module: Any) -> None:
