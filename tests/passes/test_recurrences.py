@@ -158,3 +158,40 @@ def test_results_of_machine_code(name, target):
         found = run_ptx(artifact, arguments, (1, 1, 1))
         for array, wanted in zip(found[5:7], expected(name, *arguments), strict=True):
             np.testing.assert_allclose(np.asarray(array), wanted, rtol=1e-4, atol=1e-5)
+
+
+@tw.jit
+def gates(X, Out, n, W: tl.constexpr):
+    """A unit with three gates for each element: three loads in each step."""
+    w = tl.arange(0, W)
+    state = tl.zeros((W,), tl.float32)
+    for t in range(n):
+        x = X + t * 3 * W + w
+        a, b, c = tl.load(x), tl.load(x + W), tl.load(x + 2 * W)
+        state = tl.sigmoid(a + state) * b + tl.exp(-c) * state
+        tl.store(Out + t * W + w, state)
+
+
+@pytest.mark.parametrize(("width", "ahead"), [(512, 3), (1024, 1)])
+def test_all_loads_of_a_step_are_ahead_or_few(width, ahead):
+    """A warp: 16 registers a load, 48 in all, are twice as many as those of loops with dots at most; 96 are more."""
+    signature = dict.fromkeys(("X", "Out"), dtypes.pointer_type(dtypes.float32))
+    signature |= {"n": dtypes.int32, "W": constexpr(width)}
+    module = build(gates, signature, {"X": 16, "Out": 16}).module
+    steps = nvidia_passes()
+    names = [step.name for step in steps]
+    before = steps[: names.index("prefetch-loads")]
+    run_pipeline(prepared(module, 1, 3), before, target_info("sm_90a"))
+    (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    carried = len(loop.iter_args)
+    run_pipeline(module, [steps[names.index("prefetch-loads")]], target_info("sm_90a"))
+    (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    assert len(loop.iter_args) == carried + ahead
+    x = np.random.default_rng(0).random((4, 3, width)).astype(np.float32)
+    state, wanted = np.zeros(width), []
+    for a, b, c in x.astype(np.float64):
+        state = b / (1 + np.exp(-a - state)) + np.exp(-c) * state
+        wanted.append(state)
+    out = np.zeros((4, width), np.float32)
+    found = run_on_copies(module, [x, out, 4], (1, 1, 1))[1]
+    np.testing.assert_allclose(found, np.array(wanted), rtol=1e-4)

@@ -101,7 +101,8 @@ class PrefetchLoads(FunctionPass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "pipeline-loads")
     registers_per_thread: int = 32
-    """Registers of 4 bytes that the loads of a loop may take in each thread."""
+    """Registers of 4 bytes that the loads of a loop may take in each thread; twice as many in a recurrence without dots whose
+    loads all fit."""
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in list(function.walk()):
@@ -121,7 +122,11 @@ class PrefetchLoads(FunctionPass):
         if limited and sum(registers(op.result) for op in loads) > most:
             for load in loads:
                 _load_by_lanes(load)
-        loads = _chosen(loads if serial else _indices(loop, loads), most)
+        loads = loads if serial else _indices(loop, loads)
+        words = sum(registers(op.result) for op in loads)
+        if serial and not _has_dots(loop) and words <= min(free, 2 * self.registers_per_thread):
+            most = max(most, words)  # an iteration waits as long for one load as for all
+        loads = _chosen(loads, most)
         count = _iterations(loop, loads, warps, most) if loads and serial else 1
         if count > 1:
             loop, copies = unroll_by(loop, count)
