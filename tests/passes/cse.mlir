@@ -109,3 +109,55 @@ func.func @carried(%p: !tile.ptr<i32>, %n: i32) {
   }
   func.return
 }
+
+// -----
+// RUN: cse{loads=true}
+// A load is repeated behind a store, behind a loop that stores, and where the author asks for it; not behind another load.
+// CHECK-LABEL: @loads
+func.func @loads(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) -> (f32, f32, f32, f32, f32, f32) {
+  // CHECK: [[A:%.+]] = tile.load %p
+  // CHECK-NEXT: [[B:%.+]] = tile.load %q
+  // CHECK-NEXT: tile.store
+  // CHECK-NEXT: [[C:%.+]] = tile.load %p
+  // CHECK: scf.for
+  // CHECK: [[D:%.+]] = tile.load %p
+  // CHECK: [[E:%.+]] = tile.load %p {volatile
+  // CHECK: return [[A]], [[A]], [[B]], [[C]], [[D]], [[E]]
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = tile.load %p : !tile.ptr<f32> to f32
+  %b = tile.load %q : !tile.ptr<f32> to f32
+  %again = tile.load %p : !tile.ptr<f32> to f32
+  tile.store %q, %a : !tile.ptr<f32>, f32
+  %c = tile.load %p : !tile.ptr<f32> to f32
+  scf.for %i = %zero to %n step %one : i32 {
+    %o = tile.addptr %q, %i : !tile.ptr<f32>, i32 to !tile.ptr<f32>
+    tile.store %o, %a : !tile.ptr<f32>, f32
+  }
+  %d = tile.load %p : !tile.ptr<f32> to f32
+  %e = tile.load %p {volatile = true} : !tile.ptr<f32> to f32
+  func.return %a, %again, %b, %c, %d, %e : f32, f32, f32, f32, f32, f32
+}
+
+// -----
+// A loop without effects changes nothing, and has loads of its own.
+// CHECK-LABEL: @loads_around_a_loop
+func.func @loads_around_a_loop(%p: !tile.ptr<f32>, %n: i32) -> (f32, f32, f32) {
+  // CHECK: [[A:%.+]] = tile.load %p
+  // CHECK: scf.for
+  // CHECK: [[X:%.+]] = tile.load %p
+  // CHECK: arith.addf [[X]], [[X]]
+  // CHECK: return [[A]], [[A]]
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = tile.load %p : !tile.ptr<f32> to f32
+  %r = scf.for %i = %zero to %n step %one iter_args(%s = %a) -> (f32) : i32 {
+    %x = tile.load %p : !tile.ptr<f32> to f32
+    %y = tile.load %p : !tile.ptr<f32> to f32
+    %z = arith.addf %x, %y : f32
+    %t = arith.addf %s, %z : f32
+    scf.yield %t : f32
+  }
+  %b = tile.load %p : !tile.ptr<f32> to f32
+  func.return %a, %b, %r : f32, f32, f32
+}

@@ -16,7 +16,8 @@ Relies on: nothing.
 
 Guarantees: an operation is replaced only by one that dominates it; reductions and scans count as
 equal when their regions are. Commutative operations match in either order of operands. Loads are
-left alone: whether memory changed in between is not looked at. A loop does not carry a value that each iteration
+left alone, but with `loads`, for back ends that keep tiles in registers, a block loads once what it loads again with
+no effect in between: no store, atomic, barrier or assembly, and no loop that has one. A loop does not carry a value that each iteration
 computes as it was computed before the loop (kernels define offsets again in their loops). Floating constants are compared by
 bits, so 0.0 and -0.0 stay distinct and NaN equals itself.
 """
@@ -34,8 +35,9 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Commutative
 
+from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.effects import is_pure, is_terminator
+from tilewright.passes.analysis.effects import has_effect, is_pure, is_terminator, is_volatile
 from tilewright.passes.base import Pass
 from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
@@ -48,12 +50,14 @@ class Cse(Pass):
     """See the module docstring."""
 
     idempotent: ClassVar[bool] = True
+    loads: bool = False
+    """Eliminate redundant loads of a block, too."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             for region in function.regions:
                 for block in region.blocks:
-                    _block(block, {})
+                    _block(block, {}, self.loads)
 
 
 def _key(op: Operation) -> Hashable:
@@ -85,26 +89,34 @@ def _is_commutative(kind: type[Operation]) -> bool:
     return kind.has_trait(Commutative)
 
 
-def _block(block: Block, known: Table) -> None:
+def _block(block: Block, known: Table, loads: bool) -> None:
     """Visit `block` with what enclosing blocks have computed; `known` itself stays as it is."""
-    scope = dict(known)
+    scope, loaded = dict(known), Table()
     for op in list(block.ops):
-        if not is_pure(op) or is_terminator(op):
-            for region in op.regions:
-                for inner in region.blocks:
-                    _block(inner, scope)
-            if isinstance(op, scf.ForOp) and _carries_initial_value(op):
-                for inner in prune_carried(op).body.blocks:  # what uses those values may be known
-                    _block(inner, scope)
+        is_load = loads and isinstance(op, tile.Load) and not is_volatile(op)
+        if is_terminator(op) or not (is_load or is_pure(op)):
+            if loads and has_effect(op):
+                loaded.clear()
+            _nested(op, scope, loads)
             continue
-        key = _key(op)
-        same = next((other for other in scope.get(key, ()) if _same(op, other)), None)
+        table, key = loaded if is_load else scope, _key(op)
+        same = next((other for other in table.get(key, ()) if _same(op, other)), None)
         if same is None:
-            scope[key] = [*scope.get(key, ()), op]
+            table[key] = [*table.get(key, ()), op]
             continue
         for old, new in zip(op.results, same.results, strict=True):
             old.replace_all_uses_with(new)
         block.erase_op(op)
+
+
+def _nested(op: Operation, scope: Table, loads: bool) -> None:
+    """Visit the regions of `op`."""
+    for region in op.regions:
+        for inner in region.blocks:
+            _block(inner, scope, loads)
+    if isinstance(op, scf.ForOp) and _carries_initial_value(op):
+        for inner in prune_carried(op).body.blocks:  # what uses those values may be known
+            _block(inner, scope, loads)
 
 
 def _carries_initial_value(loop: scf.ForOp) -> bool:

@@ -31,6 +31,7 @@ def tile_passes() -> tuple[Pass, ...]:
 
     return (
         *shared_passes(),
+        Cse(loads=True),  # registers hold what is loaded again
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
         NarrowDotOperands(),  # before emulate-fp32-dots: MMAs of 16-bit floats are exact
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
