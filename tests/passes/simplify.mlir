@@ -312,3 +312,23 @@ func.func @largest(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
   %q = math.exp %e : tensor<64xf32>
   func.return %p, %q : tensor<64xf32>, tensor<64xf32>
 }
+// -----
+// A reduction over an axis of extent 1 has nothing to combine; one to a scalar stays.
+// RUN: simplify
+// CHECK-LABEL: @reduced_once
+// CHECK-NEXT: [[Y:%.+]] = tile.reshape %x : tensor<64x1xf32> to tensor<64xf32>
+// CHECK-NEXT: [[Z:%.+]] = "tile.reduce"(%one)
+// CHECK: return [[Y]], [[Z]]
+func.func @reduced_once(%x: tensor<64x1xf32>, %one: tensor<1xf32>) -> (tensor<64xf32>, f32) {
+  %y = "tile.reduce"(%x) <{axis = 1 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<64x1xf32>) -> tensor<64xf32>
+  %z = "tile.reduce"(%one) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<1xf32>) -> f32
+  func.return %y, %z : tensor<64xf32>, f32
+}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 
@@ -265,6 +265,13 @@ class Layout:
             (*self.repeats[:axis], 1, *self.repeats[axis:]),
             self.group_dim + (self.group_dim >= axis),
         )
+
+    def with_registers(self, axis: int, extent: int) -> Layout:
+        """The layout of a tile with `extent`, a power of two, for the 1 along `axis`: a thread holds them side by side."""
+        shape = (*self.shape[:axis], extent, *self.shape[axis + 1 :])
+        bits = (1 << i for i in range(extent.bit_length() - 1))
+        along = tuple(tuple(b if d == axis else 0 for d in range(self.rank)) for b in bits)
+        return replace(self, shape=shape, registers=(*along, *self.registers))
 
     def permute(self, order: Vector) -> Layout:
         """The layout of a tile with dimensions permuted: new dimension d is old `order[d]`."""

@@ -26,9 +26,9 @@ Relies on: nothing. Can run anywhere, and runs again wherever a pass leaves thin
 
 Guarantees: bitwise the same results. Constants are folded only where the result is beyond dispute (see
 `folding/constants.py`), so there stays one definition of every operation. Also: arithmetic on equal lanes is done once and splat;
-compositions of splat, broadcast, expand_dims, reshape and trans collapse; extensions and truncations
-in a row become one; comparisons and branches that facts decide (`analysis/facts`) and loops of no or one iteration go; results and
-carried values that nothing needs go; dead operations go.
+compositions of splat, broadcast, expand_dims, reshape and trans collapse; a reduction over an axis of extent 1 is a reshape;
+extensions and truncations in a row become one; comparisons and branches that facts decide (`analysis/facts`) and loops of no or
+one iteration go; results and carried values that nothing needs go; dead operations go.
 
 Tried: xDSL's own canonicaliser. It deletes a loop with a negative step, and folding an infinite float
 raises in it.

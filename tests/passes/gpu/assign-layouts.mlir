@@ -438,3 +438,37 @@ func.func @unaligned_result(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %
   tile.store_view %y, %q ["strided", "strided"] strides(%pitch, %one) {limited = array<i64>} : tensor<2x128xf32>, !tile.ptr<f32>
   func.return
 }
+// -----
+// What a short axis of a table is reduced to has the layout of the row that it is added to.
+// CHECK-LABEL: @reduced_beside
+func.func @reduced_beside(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %k: i32) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: tile.load_view{{.+}} "256 r[1 2 128] l[4 8 16 32 64] w[]"
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: tile.select{{.+}} "256x4 r[0,1 0,2 1,0 2,0 128,0] l[4,0 8,0 16,0 32,0 64,0] w[]"
+  // CHECK-NOT: gpu.convert_layout
+  // CHECK: return
+  %one = arith.constant 1 : i64
+  %f = arith.constant 0.0 : f32
+  %g = arith.constant 1.0 : f32
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
+  %i = tile.arange 0 : i32, 256 : i32 : tensor<256xi32>
+  %j = tile.arange 0 : i32, 4 : i32 : tensor<4xi32>
+  %s = tile.splat %k : i32 to tensor<4xi32>
+  %t = arith.muli %j, %s : tensor<4xi32>
+  %column = tile.expand_dims %i, 1 : i32 : tensor<256xi32> to tensor<256x1xi32>
+  %row = tile.expand_dims %t, 0 : i32 : tensor<4xi32> to tensor<1x4xi32>
+  %columns = tile.broadcast %column : tensor<256x1xi32> to tensor<256x4xi32>
+  %rows = tile.broadcast %row : tensor<1x4xi32> to tensor<256x4xi32>
+  %same = tile.cmpi "eq", %columns, %rows : tensor<256x4xi32>, tensor<256x4xi32> to tensor<256x4xi1>
+  %zeros = tile.splat %f : f32 to tensor<256x4xf32>
+  %ones = tile.splat %g : f32 to tensor<256x4xf32>
+  %found = tile.select %same, %ones, %zeros : tensor<256x4xi1>, tensor<256x4xf32>, tensor<256x4xf32> to tensor<256x4xf32>
+  %n = "tile.reduce"(%found) <{axis = 1 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<256x4xf32>) -> tensor<256xf32>
+  %y = arith.addf %x, %n : tensor<256xf32>
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
+  func.return
+}

@@ -84,9 +84,19 @@ def load_once(op: Operation, emitter: Emitter) -> SSAValue | None:
     return emitter.splat(emitter.insert(scalar), shape_of(op.result))
 
 
+def of_one(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """A reduction over an axis of extent 1 has nothing to combine."""
+    if not isinstance(op, tile.ReduceOp) or len(op.inputs) != 1:
+        return None
+    (source,), result = op.inputs, shape_of(op.results[0])
+    kept = result and shape_of(source)[op.axis.value.data] == 1
+    return emitter.reshape(source, result) if kept else None
+
+
 RULES: dict[type[Operation], Rule] = {
     tile.ArangeOp: one_lane,
     tile.LoadOp: load_once,
+    tile.ReduceOp: of_one,
     tile.BroadcastOp: spread,
     tile.ExpandDimsOp: spread,
     tile.ReshapeOp: spread,

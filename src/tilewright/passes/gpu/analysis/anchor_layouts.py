@@ -45,8 +45,10 @@ from tilewright.passes.gpu.analysis.common_runs import (
 from tilewright.passes.gpu.analysis.gathers import GatherLayouts, is_gather, is_memory_reduction
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shape_layouts import (
+    LONGEST_RUN,
     divided_over_lanes,
     moved_layout,
+    reduced_beside,
     reduces_across_warps,
     scan_layout,
 )
@@ -60,8 +62,6 @@ REMAPS = frozenset(
 _ACCESSES = (tile.Load, tile.Store)
 _MOST_ROWS_OF_A_WARP = 64
 """Rows of a dot up to which warps have whole columns, and all of them read the left operand."""
-_LONGEST_RUN = 16
-"""Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
 _ROW = 128
 """Bytes that neighbouring lanes store side by side: a cache line."""
 EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
@@ -274,7 +274,7 @@ class AnchorLayouts:
         found = next((user for user in reductions if user.parent is op.parent), None)
         if found is None:
             return None
-        axis, run = found.axis.value.data, min(_LONGEST_RUN, share)
+        axis, run = found.axis.value.data, min(LONGEST_RUN, share)
         for store in (use.operation for use in uses if loop.is_ancestor(use.operation)):
             if isinstance(store, tile.StoreViewOp) and (dim := contiguous_dim(store)) is not None:
                 access = min(run_length(store, self.known), share)
@@ -317,9 +317,13 @@ class AnchorLayouts:
         return None
 
     def reduced(self, op: tile.ReduceOp) -> Layout:
-        """The layout in which the inputs of a reduction are combined."""
+        """The layout in which the inputs of a reduction are combined: theirs, or if they can be made in any, that of the
+        tile that the result is combined with, where a thread can hold the whole axis."""
         anchors = [h for v in op.inputs if (h := self.of(v)) is not None]
-        return anchors[0] if anchors else default_layout(tile.shape_of(op.inputs[0]), self.warps)
+        if anchors:
+            return anchors[0]
+        layout = reduced_beside(op, self._of_other_operand(op))
+        return layout or default_layout(tile.shape_of(op.inputs[0]), self.warps)
 
     # ---- control flow ----
 

@@ -17,6 +17,8 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.common_runs import operands_of
 
+LONGEST_RUN = 16
+"""Elements along a reduced axis that a thread holds side by side: as many as it loads of a row in up to 4 loads."""
 MAX_SEGMENTS = 16
 """Runs per thread in a scan; the shuffles are repeated for each."""
 STRIDED_SEGMENTS = 4
@@ -49,6 +51,18 @@ def scan_layout(op: tile.ScanOp, known: Facts, warps: int) -> Layout:
         least = run // (MAX_SEGMENTS if along else STRIDED_SEGMENTS)
         run = min(share, max(run_length(along[0], known) if along else 1, least))
     return blocked(shape, warps, run, order)
+
+
+def reduced_beside(op: tile.ReduceOp, partner: Layout | None) -> Layout | None:
+    """The layout of a reduction's inputs in which each thread holds the whole axis, and results are in that of `partner`, a
+    tile that they are combined with; None where the axis is long or threads of that layout hold copies."""
+    axis = op.axis.value.data
+    extent = tile.shape_of(op.inputs[0])[axis]
+    if partner is None or extent & (extent - 1) or extent > LONGEST_RUN:
+        return None
+    if partner.replicated("lanes") or partner.replicated("warps"):
+        return None
+    return partner.insert(axis).with_registers(axis, extent)
 
 
 def reduces_across_warps(value: SSAValue, layout: Layout) -> bool:
