@@ -80,8 +80,7 @@ def _reasons(function: Any) -> list[str]:
 
 
 def _pass_section(kind: Any, users: list[str]) -> str:
-    module = sys.modules[kind.__module__]
-    text = inspect.cleandoc(module.__doc__ or kind.__doc__ or "").split("\n\n")[0]
+    text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0]
     text = text.removeprefix(f"`{kind.name}`: ")
     path = Path(inspect.getfile(kind)).relative_to(ROOT)
     lines = [f"### {kind.name}\n", text[:1].upper() + text[1:].removesuffix(":") + "\n"]

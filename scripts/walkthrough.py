@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -273,7 +272,7 @@ def _essence(name: str) -> str:
     from tilewright.passes.registry import lookup
 
     kind = lookup(name)
-    text = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or kind.__doc__ or "")
+    text = inspect.cleandoc(kind.__doc__ or "")
     return text.split("\n\n")[0].removesuffix(":")
 
 

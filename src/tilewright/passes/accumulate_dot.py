@@ -41,8 +41,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class AccumulateDot(Pass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
@@ -61,6 +62,8 @@ class Pass(ABC):
         super().__init_subclass__()
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+        if cls.__doc__ is None:  # one pass a file, which begins with the essay
+            cls.__doc__ = sys.modules[cls.__module__].__doc__
 
     @abstractmethod
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

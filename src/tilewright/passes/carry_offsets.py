@@ -69,8 +69,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class CarryOffsets(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

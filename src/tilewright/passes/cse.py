@@ -47,8 +47,6 @@ Table = dict[Hashable, list[Operation]]
 
 @dataclass(frozen=True)
 class Cse(Pass):
-    """See the module docstring."""
-
     idempotent: ClassVar[bool] = True
     loads: bool = False
     """Eliminate redundant loads of a block, too."""

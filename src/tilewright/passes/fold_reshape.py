@@ -35,8 +35,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class FoldReshape(Pass):
-    """A load whose tile loses its dimensions of one element is a load without them."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reshape",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 

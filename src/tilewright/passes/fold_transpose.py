@@ -35,8 +35,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class FoldTranspose(Pass):
-    """A transposed load is a load with its dimensions in another order."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.trans",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 

@@ -37,8 +37,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class Licm(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

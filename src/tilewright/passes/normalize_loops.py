@@ -60,8 +60,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class NormalizeLoops(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

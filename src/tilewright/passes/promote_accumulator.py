@@ -81,8 +81,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class PromoteAccumulator(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     assume_noalias: bool = False

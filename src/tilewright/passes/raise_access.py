@@ -95,8 +95,6 @@ STRIDED = "strided"
 
 @dataclass(frozen=True)
 class RaiseAccess(FunctionPass):
-    """See the module docstring."""
-
     drop_unseen: bool = True
     """Leave out clamped lanes of loads that no store sees."""
 

@@ -59,8 +59,6 @@ _ROUNDS = 16
 
 @dataclass(frozen=True)
 class Simplify(FunctionPass):
-    """See the module docstring."""
-
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         erase_dead(function.body.block)
         for _ in range(_ROUNDS):

@@ -78,8 +78,6 @@ _SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 @dataclass(frozen=True)
 class SplitLoopBounds(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
     requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
 

@@ -1,4 +1,4 @@
-"""Check every access of a scheduled kernel against the extents of the array its pointer addresses.
+"""`check-bounds`: check every access of a scheduled kernel against the extents of the array its pointer addresses.
 
 Before:
     scf.for %program = %first to %last {
@@ -74,8 +74,6 @@ def add_extents(module: ModuleOp) -> None:
 
 @dataclass(frozen=True)
 class CheckBounds(FunctionPass):
-    """Check every access against the extents of the array its pointer addresses."""
-
     idempotent: ClassVar[bool] = True
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -1,4 +1,4 @@
-"""Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them.
+"""`elide-packing`: let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them.
 
 A dot's operands are packed into scratch buffers of the program. Where the programs of a matmul share panels
 that were packed before (`MatmulConfig.prepack`), the load of a tile finds the very order that packing
@@ -51,8 +51,6 @@ Digits = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class ElidePacking(Pass):
-    """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them."""
-
     requires: ClassVar[tuple[str, ...]] = ("raise-access", "lower-dot")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -1,4 +1,4 @@
-"""Gather tile operations that can share one loop nest into `cpu.fusion_group` regions.
+"""`form-fusion-groups`: gather tile operations that can share one loop nest into `cpu.fusion_group` regions.
 
 Tiles never become vectors wider than a few registers: a tile operation is a loop over chunks, and
 operations over the same index space share that loop, so that a chunk stays in registers from its
@@ -67,8 +67,6 @@ _RECOMPUTE_LIMIT = 5
 
 @dataclass(frozen=True)
 class FormFusionGroups(FunctionPass):
-    """Gather tile operations that can share one loop nest into `cpu.fusion_group` regions."""
-
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in list(function.walk()):
             if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):

@@ -1,4 +1,4 @@
-"""Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts.
+"""`lower-dot`: decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts.
 
 Before:
     %r = tile.dot %a, %b, %c, "ieee" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> ...
@@ -50,10 +50,8 @@ _TYPES: dict[str, Attribute] = {
 
 @dataclass(frozen=True)
 class LowerDot(Pass):
-    """Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts."""
-
     register_tile: bool = True
-    """Keep several rows and vectors of sums in registers; else one vector of one row."""
+    """Keep several rows and vectors of accumulators in registers; else one vector of one row."""
     unroll: bool = True
     """Several steps of the inner loop in a trip."""
     full_width_vectors: bool = True

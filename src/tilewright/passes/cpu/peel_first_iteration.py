@@ -69,8 +69,6 @@ _OF_FIRST = {"eq": True, "sle": True, "ule": True, "ne": False, "sgt": False, "u
 
 @dataclass(frozen=True)
 class PeelFirstIteration(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -1,4 +1,4 @@
-"""Give every tile that crosses groups a buffer in per-thread scratch memory.
+"""`plan-scratch`: give every tile that crosses groups a buffer in per-thread scratch memory.
 
 Before:
     %e = cpu.fusion_group { ... cpu.yield %exp } : tensor<1024xf32>
@@ -56,8 +56,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class PlanScratch(FunctionPass):
-    """Give every tile that crosses groups a buffer in per-thread scratch memory."""
-
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -1,4 +1,4 @@
-"""Keep a tile that waits for its normalization in the output instead of in scratch.
+"""`reuse-output-buffer`: keep a tile that waits for its normalization in the output instead of in scratch.
 
 A softmax computes `e = exp(x - max)`, sums it, and stores `e / sum`. The tile `e` crosses the reduction,
 so it must live in memory; the place where the result will go is memory that the program is about to
@@ -54,8 +54,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class ReuseOutputBuffer(FunctionPass):
-    """Keep a tile that waits for its normalization in the output instead of in scratch."""
-
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -1,4 +1,4 @@
-"""Make the kernel a loop over the programs that one thread was given.
+"""`schedule-programs`: make the kernel a loop over the programs that one thread was given.
 
 Before:
     func.func @k(%x: !tile.ptr<f32>, %n: i32) { %p = tile.program_id 0 ; ... }
@@ -45,8 +45,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class SchedulePrograms(Pass):
-    """Make the kernel a loop over the programs that one thread was given."""
-
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in list(module.body.block.ops):
             if (

@@ -53,8 +53,6 @@ _EXPONENTIALS = (math.ExpOp, math.Exp2Op)
 
 @dataclass(frozen=True)
 class ShareExponentials(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("arith.maxnumf",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

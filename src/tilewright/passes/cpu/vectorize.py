@@ -1,4 +1,4 @@
-"""Turn each `cpu.fusion_group` into a loop nest over vectors, and scratch buffers into addresses.
+"""`vectorize`: turn each `cpu.fusion_group` into a loop nest over vectors, and scratch buffers into addresses.
 
 Before:
     cpu.fusion_group {
@@ -61,8 +61,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class Vectorize(FunctionPass):
-    """Turn each `cpu.fusion_group` into a loop nest over vectors."""
-
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups", "plan-scratch")
 
     partition_loops: bool = True

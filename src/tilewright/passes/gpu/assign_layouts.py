@@ -73,8 +73,6 @@ def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
 
 @dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
-    """See the module docstring."""
-
     mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -60,8 +60,6 @@ _TOO_MANY_OPS = 160
 
 @dataclass(frozen=True)
 class BatchLoads(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in

@@ -46,8 +46,6 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class CacheInShared(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
 

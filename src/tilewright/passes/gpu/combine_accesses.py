@@ -50,8 +50,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class CombineAccesses(FunctionPass):
-    """See the module docstring."""
-
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes of the fields that one access may take."""

@@ -64,8 +64,6 @@ _LANES = 32
 
 @dataclass(frozen=True)
 class DeallocateShared(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.local_alloc",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
 

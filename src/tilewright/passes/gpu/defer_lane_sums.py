@@ -41,8 +41,6 @@ _BOUNDS = 2
 
 @dataclass(frozen=True)
 class DeferLaneSums(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
 

@@ -93,8 +93,6 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class DistributeRowsOverCluster(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes that a CTA holds in registers, where there is a choice."""

@@ -63,8 +63,6 @@ _SMALLEST = (16, 8, 16)
 
 @dataclass(frozen=True)
 class EmulateFp32Dots(Pass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:

@@ -51,8 +51,6 @@ _DOTS = (gpu.WgmmaOp, tile.DotOp)
 
 @dataclass(frozen=True)
 class HoistConditionalLoads(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     registers_per_thread: int = 32

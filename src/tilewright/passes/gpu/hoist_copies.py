@@ -66,8 +66,6 @@ class _Group:
 
 @dataclass(frozen=True)
 class HoistCopies(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.async_copy",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
 

@@ -53,8 +53,6 @@ ACCESSES = (*_READS, tile.Store, tile.Atomic)
 
 @dataclass(frozen=True)
 class InsertBarriers(FunctionPass):
-    """See the module docstring."""
-
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         _walk(function.body.block, [])
         function.attributes[ORDERED] = UnitAttr()

@@ -107,8 +107,6 @@ _ONE_BUFFER = 1, 0
 
 @dataclass(frozen=True)
 class LowerStoresToTma(FunctionPass):
-    """See the module docstring."""
-
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
     epilogue_stages: int = 0
     """Slots for subtiles (0: as many as shared memory holds; in loops, and for tiles combined from several, the whole

@@ -62,8 +62,6 @@ _ROWS = 8
 
 @dataclass(frozen=True)
 class MulticastTmaLoads(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -48,8 +48,6 @@ _HALF = 1 << 32
 
 @dataclass(frozen=True)
 class NarrowDivisions(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = (
         "arith.divsi", "arith.remsi", "arith.divui", "arith.remui",
     )  # fmt: skip

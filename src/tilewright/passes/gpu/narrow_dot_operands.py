@@ -42,8 +42,6 @@ _SMALLEST_K = 16
 
 @dataclass(frozen=True)
 class NarrowDotOperands(Pass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     idempotent: ClassVar[bool] = True
 

@@ -65,8 +65,6 @@ _LONG = (
 
 @dataclass(frozen=True)
 class NarrowTripCounts(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -45,8 +45,6 @@ READ_ONLY = "gpu.read_only"
 
 @dataclass(frozen=True)
 class OrderInstructions(FunctionPass):
-    """See the module docstring."""
-
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()
         _mark_read_only(function)

@@ -49,8 +49,6 @@ _AT_MOST = 48
 
 @dataclass(frozen=True)
 class PartitionLoops(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

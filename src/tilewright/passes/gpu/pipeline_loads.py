@@ -107,8 +107,6 @@ partitions."""
 
 @dataclass(frozen=True)
 class PipelineLoads(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {

@@ -96,8 +96,6 @@ _MAX_OPS = 320
 
 @dataclass(frozen=True)
 class PrefetchLoads(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "pipeline-loads")
     registers_per_thread: int = 32

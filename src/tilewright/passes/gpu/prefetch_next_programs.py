@@ -88,8 +88,6 @@ class _Row:
 
 @dataclass(frozen=True)
 class PrefetchNextPrograms(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     programs_ahead: int = 0

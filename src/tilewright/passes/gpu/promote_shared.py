@@ -114,8 +114,6 @@ Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
 
 @dataclass(frozen=True)
 class PromoteShared(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     register_operands: bool = True

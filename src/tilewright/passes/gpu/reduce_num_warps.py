@@ -48,8 +48,6 @@ _ACCESSES = tile.View | tile.LoadOp | tile.StoreOp | tile.AtomicRMWOp
 
 @dataclass(frozen=True)
 class ReduceNumWarps(FunctionPass):
-    """See the module docstring."""
-
     elements_per_thread: int = 4
     """Elements of the largest tile that each thread should have at least."""
     schedulers_per_sm: int = 4

@@ -88,8 +88,6 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.trunc")
 
 @dataclass(frozen=True)
 class RematerializeAcrossReductions(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes of a row that a CTA holds in registers."""

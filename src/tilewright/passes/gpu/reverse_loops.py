@@ -71,8 +71,6 @@ _COMMUTATIVE = (
 
 @dataclass(frozen=True)
 class ReverseLoops(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

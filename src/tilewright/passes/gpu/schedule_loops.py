@@ -68,8 +68,6 @@ _RESERVE_BYTES = 1024
 
 @dataclass(frozen=True)
 class ScheduleLoops(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {

@@ -52,8 +52,6 @@ _SWAPPED = DenseArrayBase.from_list(i64, [1, 0])
 
 @dataclass(frozen=True)
 class SelectMma(Pass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     fallback_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "promote-shared": {"wgmma": False}

@@ -50,8 +50,6 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class SelectWgmmaRs(Pass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
 

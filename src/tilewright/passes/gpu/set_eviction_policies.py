@@ -58,8 +58,6 @@ _DIVISIONS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 @dataclass(frozen=True)
 class SetEvictionPolicies(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:

@@ -81,8 +81,6 @@ _MOST_WARPS = 12
 
 @dataclass(frozen=True)
 class SpecializeWarps(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {

@@ -89,8 +89,6 @@ _MIN_ELEMENTS_PER_THREAD, _MAX_ELEMENTS_PER_THREAD = 8, 64
 
 @dataclass(frozen=True)
 class StripMineTiles(FunctionPass):
-    """See the module docstring."""
-
     elements_per_thread: int = 64
     """Elements of a tile that a thread may hold."""
     elements_per_cta: int = 49152

@@ -52,8 +52,6 @@ MODES = ("swizzle", "pad", "none")
 
 @dataclass(frozen=True)
 class SwizzleShared(Pass):
-    """See the module docstring."""
-
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     mode: str = "swizzle"
     """`swizzle`, `pad` or `none`."""

@@ -28,7 +28,5 @@ UNROLL = "gpu.unroll"
 
 @dataclass(frozen=True)
 class Unroll(FunctionPass):
-    """See the module docstring."""
-
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         function.attributes[UNROLL] = UnitAttr()

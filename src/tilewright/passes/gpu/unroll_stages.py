@@ -56,8 +56,6 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class UnrollStages(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
     most_stages: int = 0

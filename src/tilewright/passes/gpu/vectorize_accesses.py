@@ -65,8 +65,6 @@ _LARGEST_GROUP = 32
 
 @dataclass(frozen=True)
 class VectorizeAccesses(FunctionPass):
-    """See the module docstring."""
-
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes that one access may take (4, 8 or 16)."""

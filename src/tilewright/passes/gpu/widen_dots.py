@@ -71,8 +71,6 @@ _LANES = 32
 
 @dataclass(frozen=True)
 class WidenDots(FunctionPass):
-    """See the module docstring."""
-
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "normalize-loops")
     widest: int = 0
