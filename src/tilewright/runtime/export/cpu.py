@@ -8,14 +8,12 @@ blocks on threads that it makes and joins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from llvmlite import binding
 
 from tilewright.backends.cpu.target import machine
 from tilewright.errors import LaunchError, UnsupportedTarget
 from tilewright.runtime.drivers.native_code import optimized
-from tilewright.runtime.export import grids
+from tilewright.runtime.export.grids import with_names
 from tilewright.runtime.export.interface import (
     ASSERT_FAILED,
     BAD_GRID,
@@ -84,8 +82,8 @@ def launch_source(interface: Interface) -> str:
             lines.append(f"if v{i} % {parameter.argument.divisible} != 0:")
             lines.append(f"    return {NOT_A_MULTIPLE + i}")
     for i, launch in enumerate(interface.launches):
-        for axis, node in zip("xyz", interface.extents(launch), strict=True):
-            lines.append(f"{axis}{i} = i64({_expression(node, wide)})")
+        for axis, extent in zip("xyz", interface.extents(launch), strict=True):
+            lines.append(f"{axis}{i} = i64({with_names(extent, wide)})")
         lines += [
             f"n{i} = count_programs(x{i}, y{i}, z{i})",
             f"if n{i} < 0:",
@@ -129,7 +127,7 @@ def _memory(interface: Interface, wide: dict[str, str]) -> list[str]:
     for i, each in enumerate(interface.workspaces):
         lines += [
             f"w{i} = size",
-            f"size += (i64({_expression(each.size, wide)}) + 63) & -64",
+            f"size += (i64({with_names(each.size, wide)}) + 63) & -64",
         ]
     lines += [
         "memory = aligned_alloc(64, max(size, 64))",
@@ -140,16 +138,6 @@ def _memory(interface: Interface, wide: dict[str, str]) -> list[str]:
         wide[each.name] = f"w{i}"
         lines.append(f"w{i} += i64(memory)")
     return lines
-
-
-def _expression(node: grids.Node, names: Mapping[str, str]) -> str:
-    """A grid's extent in the language of host code."""
-    if isinstance(node, grids.Operation):
-        a, b = _expression(node.left, names), _expression(node.right, names)
-        if node.kind in ("min", "max"):
-            return f"{node.kind}({a}, {b})"
-        return f"({a} {'//' if node.kind == '/' else node.kind} {b})"
-    return str(node.value) if isinstance(node, grids.Number) else names[node.name]
 
 
 def _kind(parameter: Parameter) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.backends.base import Extent, TensorMap
 from tilewright.runtime.drivers.cuda_api import FREE_SHARED, PORTABLE_CLUSTER
-from tilewright.runtime.export import grids
+from tilewright.runtime.export.grids import c_text
 from tilewright.runtime.export.interface import Interface, Launch, asserts_of, render
 from tilewright.runtime.native.tensor_maps import DATA_TYPES, SWIZZLES
 
@@ -26,7 +26,7 @@ def launcher_source(interface: Interface) -> str:
         large=any(launch.plan.shared_bytes > FREE_SHARED for launch in interface.launches),
         wide=any(launch.plan.cluster_size > PORTABLE_CLUSTER for launch in interface.launches),
         portable=PORTABLE_CLUSTER,
-        memory=[{"name": w.name, "size": grids.c_text(w.size)} for w in interface.workspaces],
+        memory=[{"name": w.name, "size": c_text(w.size)} for w in interface.workspaces],
     )
 
 
@@ -46,7 +46,7 @@ def _launch(launch: Launch, interface: Interface) -> dict[str, Any]:
         "first_assert": launch.first_assert,
         "size": len(code),
         "image": _bytes(code),
-        "grid": [grids.c_text(e) for e in interface.extents(launch)],
+        "grid": [c_text(e) for e in interface.extents(launch)],
         "maps": [_tensor_map(m, launch) for m in launch.plan.tensor_maps],
     }
 

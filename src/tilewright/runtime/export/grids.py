@@ -7,51 +7,30 @@ arithmetic is in 64 bits; arguments are taken to be what they count, so not nega
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.errors import LaunchError
 
 _OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
+    "%": operator.mod, "min": min, "max": max,
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Number:
-    """A constant."""
-
-    value: int
-
-
-@dataclass(frozen=True)
-class Name:
-    """The value of an integer argument."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Operation:
-    """`+ - * / %`, `min` or `max` of two."""
-
-    kind: str
-    left: Node
-    right: Node
-
-
-Node = Number | Name | Operation
-
-
 def parse_grid(
-    extents: Sequence[str | int], constants: Mapping[str, object], integers: Sequence[str]
-) -> tuple[Node, ...]:
-    """The extents of a grid, constants folded.
+    extents: Sequence[str | int], constants: Mapping[str, object], integers: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The extents of a grid as Python expressions of integers, names, `+ - * // %`, `min` and `max`, constants folded.
 
     Args:
         extents: one to three expressions, x first.
         constants: names that stand for integers known now (constexprs).
-        integers: names of integer arguments.
+        integers: names of integer arguments, and what the results call them.
 
     Raises LaunchError for anything else.
     """
@@ -60,7 +39,7 @@ def parse_grid(
     return tuple(_parse(str(text), constants, integers) for text in extents)
 
 
-def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) -> Node:
+def _parse(text: str, constants: Mapping[str, object], integers: Mapping[str, str]) -> str:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
@@ -68,79 +47,68 @@ def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) 
             f"'{text}' is not a valid grid extent", help='write "cdiv(n, 1024)"'
         ) from None
 
-    def visit(node: ast.expr) -> Node:
+    def visit(node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and type(node.value) is int:
-            return Number(node.value)
+            return str(node.value)
         if isinstance(node, ast.Name):
             return name(node.id)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return fold(_OPERATORS[type(node.op)], visit(node.left), visit(node.right), text)
+            return fold(_OPERATORS[type(node.op)], visit(node.left), visit(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
             a, b = map(visit, node.args)
             if node.func.id == "cdiv":
-                above = fold("-", fold("+", a, b, text), Number(1), text)
-                return fold("/", above, b, text)
+                return fold("//", fold("-", fold("+", a, b), "1"), b)
             if node.func.id in ("min", "max"):
-                return fold(node.func.id, a, b, text)
+                return fold(node.func.id, a, b)
         raise LaunchError(
             f"'{ast.unparse(node)}' is not allowed in a grid",
             help="a grid consists of integers, argument names, + - * // %, cdiv, min and max",
         )
 
-    def name(found: str) -> Node:
+    def name(found: str) -> str:
         value = constants.get(found)
         if isinstance(value, int):
-            return Number(int(value))
+            return str(int(value))
         if found in integers:
-            return Name(found)
+            return integers[found]
         raise LaunchError(
             f"the grid names '{found}', which is not an integer argument of the kernel",
             help=f"it has {', '.join([*integers, *(n for n, v in constants.items() if isinstance(v, int))])}",
         )
 
+    def fold(kind: str, a: str, b: str) -> str:
+        if kind in ("//", "%") and not (_is_number(b) and int(b) > 0):
+            raise LaunchError(f"'{text}' divides by something other than a positive constant")
+        if _is_number(a) and _is_number(b):
+            return str(_FUNCTIONS[kind](int(a), int(b)))
+        return f"{kind}({a}, {b})" if kind in ("min", "max") else f"({a} {kind} {b})"
+
     return visit(tree)
 
 
-def fold(kind: str, left: Node, right: Node, text: str = "") -> Node:
-    """`left kind right`, computed if both are constants. Raises LaunchError for a bad divisor."""
-    if kind in "/%" and not (isinstance(right, Number) and right.value > 0):
-        raise LaunchError(f"'{text}' divides by something other than a positive constant")
-    result = Operation(kind, left, right)
-    if isinstance(left, Number) and isinstance(right, Number):
-        return Number(value_of(result, {}))
-    return result
+def _is_number(extent: str) -> bool:
+    return extent.removeprefix("-").isdecimal()
 
 
-def value_of(node: Node, arguments: Mapping[str, int]) -> int:
-    """The extent for given arguments."""
-    if isinstance(node, Number):
-        return node.value
-    if isinstance(node, Name):
-        return arguments[node.name]
-    a, b = value_of(node.left, arguments), value_of(node.right, arguments)
-    if node.kind in "/%":
-        return a // b if node.kind == "/" else a % b
-    kinds = {"+": a + b, "-": a - b, "*": a * b, "min": min(a, b), "max": max(a, b)}
-    return kinds[node.kind]
+def with_names(extent: str, names: Mapping[str, str]) -> str:
+    """The expression with other names for its arguments."""
+    return re.sub(r"\b[^\W\d]\w*\b(?!\()", lambda found: names[found[0]], extent)
 
 
-def c_text(node: Node) -> str:
+def c_text(extent: str) -> str:
     """The extent as a C expression of type int64_t."""
-    if isinstance(node, Number):
-        return f"INT64_C({node.value})"
-    if isinstance(node, Name):
-        return f"(int64_t){node.name}"
-    a, b = c_text(node.left), c_text(node.right)
-    if node.kind in ("min", "max"):
-        return f"({a} {'<' if node.kind == 'min' else '>'} {b} ? {a} : {b})"
-    return f"({a} {node.kind} {b})"
 
+    def visit(node: ast.AST) -> str:
+        match node:
+            case ast.BinOp(left, op, right):
+                kind = _OPERATORS[type(op)].replace("//", "/")
+                return f"({visit(left)} {kind} {visit(right)})"
+            case ast.Call(ast.Name(kind), [left, right]):
+                a, b = visit(left), visit(right)
+                return f"({a} {'<' if kind == 'min' else '>'} {b} ? {a} : {b})"
+            case ast.Name(name):
+                return f"(int64_t){name}"
+            case _:
+                return f"INT64_C({ast.unparse(node)})"
 
-def formula(node: Node) -> str:
-    """The extent for people."""
-    if isinstance(node, Number):
-        return str(node.value)
-    if isinstance(node, Name):
-        return node.name
-    a, b = formula(node.left), formula(node.right)
-    return f"{node.kind}({a}, {b})" if len(node.kind) > 1 else f"({a} {node.kind} {b})"
+    return visit(ast.parse(extent, mode="eval").body)

@@ -13,7 +13,7 @@ from tilewright.backends.base import Argument, Artifact, LaunchPlan
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 from tilewright.runtime.compiled import CompiledKernel
-from tilewright.runtime.export import grids
+from tilewright.runtime.export.grids import parse_grid
 from tilewright.targets import TargetInfo
 
 #: results of the C function: 0, these, or one of the offsets below plus an index
@@ -65,7 +65,7 @@ class Workspace:
     """Memory that the C function has while it runs; `size` in bytes. Starts on a cache line."""
 
     name: str
-    size: grids.Node
+    size: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Launch:
 
     artifact: Artifact
     arguments: tuple[str, ...]
-    grid: tuple[grids.Node, ...] | None
+    grid: tuple[str, ...] | None
     first_assert: int
 
     @property
@@ -120,14 +120,13 @@ class Interface:
             more.append(Parameter(_free("threads", taken), "int", says))
         return (*self.arguments, *more)
 
-    def extents(self, launch: Launch) -> tuple[grids.Node, grids.Node, grids.Node]:
+    def extents(self, launch: Launch) -> tuple[str, str, str]:
         """A kernel's grid: expressions of arguments, or the parameters that hold it."""
         if launch.grid is None:
             start = len(self.arguments) + len(self.sizes)
-            x, y, z = (grids.Name(p.name) for p in self.parameters[start : start + 3])
+            x, y, z = (p.name for p in self.parameters[start : start + 3])
             return x, y, z
-        one = grids.Number(1)
-        x, y, z = (*launch.grid, one, one)[:3]
+        x, y, z = (*launch.grid, "1", "1")[:3]
         return x, y, z
 
     @property
@@ -170,12 +169,10 @@ def interface_of(
     if twice:
         raise LaunchError(f"the kernel has a parameter {', '.join(sorted(twice))} already")
     renamed = {a.name: p.name for a, p in zip(listed, arguments, strict=True)}
-    integers = [*(a.name for a in listed if a.kind in ("int", "uint")), *sizes]
-
-    def parsed(grid: Sequence[str | int]) -> tuple[grids.Node, ...]:
-        names = renamed | {size: size for size in sizes}
-        return tuple(_renamed(e, names) for e in grids.parse_grid(grid, known, integers))
-
+    integers = {a.name: renamed[a.name] for a in listed if a.kind in ("int", "uint")}
+    parsed = functools.partial(
+        parse_grid, constants=known, integers=integers | {size: size for size in sizes}
+    )
     memory = {each: _free(each, taken) for each in made}
     launches: list[Launch] = []
     asserts = 0
@@ -221,14 +218,6 @@ def _value_text(value: Any) -> str:
     """A constexpr's value for people."""
     text = getattr(getattr(value, "fn", None), "__name__", "") or repr(value)
     return " ".join(text.split())[:200]
-
-
-def _renamed(node: grids.Node, names: Mapping[str, str]) -> grids.Node:
-    if isinstance(node, grids.Name):
-        return grids.Name(names[node.name])
-    if isinstance(node, grids.Operation):
-        return grids.Operation(node.kind, _renamed(node.left, names), _renamed(node.right, names))
-    return node
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -277,12 +266,17 @@ def header_of(interface: Interface) -> str:
         asserts=asserts_of(interface),
         kernels=", ".join(launch.plan.name for launch in interface.launches),
         grids=[
-            " x ".join(map(grids.formula, launch.grid))
+            _formula(" x ".join(launch.grid))
             for launch in interface.launches
             if launch.grid is not None
         ],
-        memory=[grids.formula(w.size) for w in interface.workspaces],
+        memory=[_formula(w.size) for w in interface.workspaces],
     )
+
+
+def _formula(expression: str) -> str:
+    """A grid as readers of C write it."""
+    return expression.replace("//", "/")
 
 
 def render(template: str, **values: Any) -> str:
