@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.debug.stepping import breakpoint_function
 from tilewright.dtypes import constexpr, unwrap_constexpr
-from tilewright.errors import KernelTypeError, SourceLocation
+from tilewright.errors import KernelTypeError
 from tilewright.language.builtin import active_semantics, unused_result_error
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.types import RANGE_HINTS
@@ -132,13 +132,7 @@ def check_unused_results(function: KernelFunction) -> None:
         called = node.value.func
         error = unused_result_error(_value_of(called, names), ast.unparse(called))
         if error is not None:
-            error.location = SourceLocation(
-                function.file,
-                function.first_line + node.lineno - 1,
-                node.col_offset + function.column_offset,
-                (node.end_col_offset or 0) + function.column_offset,
-                function.fn.__name__,
-            )
+            error.location = function.location(node)
             raise error
 
 

@@ -58,8 +58,6 @@ class Frame:
         self.node: ast.AST = self.tree
         self.loop: frozenset[str] | None = None
         self.stopped = False
-        self.file = fn.file
-        self._lines: list[str] | None = None
         self._nonlocals = _closure(fn)
 
     def positioned(self) -> ast.expr | ast.stmt:
@@ -68,29 +66,7 @@ class Frame:
 
     def location(self, node: ast.AST | None = None) -> SourceLocation:
         """Location of `node` (default: the current one) in the file."""
-        known = node is not None and hasattr(node, "lineno")
-        node = cast(ast.expr, node) if known else self.positioned()
-        line = node.lineno
-        start = self._column(line, node.col_offset)
-        if node.end_lineno == line:
-            end = self._column(line, node.end_col_offset or 0)
-        else:
-            end = len(self._line(line).rstrip()) + self.fn.column_offset
-        return SourceLocation(
-            self.file, self.fn.first_line + line - 1, start, end, self.fn.fn.__name__, self.caller
-        )
-
-    def _line(self, line: int) -> str:
-        if self._lines is None:
-            self._lines = self.fn.src.splitlines()
-        return self._lines[line - 1] if line <= len(self._lines) else ""
-
-    def _column(self, line: int, offset: int) -> int:
-        """Characters before UTF-8 byte `offset` of a dedented source line, in the file's line."""
-        text = self._line(line)
-        if not text.isascii():
-            offset = len(text.encode()[:offset].decode(errors="replace"))
-        return offset + self.fn.column_offset
+        return self.fn.location(node if hasattr(node, "lineno") else self.positioned(), self.caller)
 
     def is_global(self, name: str) -> bool:
         return name not in self.env and name not in self.analysis.locals

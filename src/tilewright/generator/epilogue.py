@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from tilewright import language as tl
-from tilewright.errors import KernelTypeError, SourceLocation
+from tilewright.errors import KernelTypeError
 from tilewright.language.builtin import extern
 from tilewright.language.kernel_function import KernelFunction
 
@@ -116,7 +116,7 @@ def check_arguments(step: Any, *extras: Any) -> None:
         raise KernelTypeError(
             f"epilogue {step.function.fn.__name__} takes the accumulator and {len(extras)} arrays: {error}",
             help="tilewright.epilogue.apply(function, *arrays) passes arrays",
-            location=_definition(step.function),
+            location=step.function.location(),
         ) from None
 
 
@@ -132,21 +132,15 @@ def result_like(step: Any, value: Any, x: Any) -> Any:
         raise KernelTypeError(
             f"epilogue {name} returns {'nothing' if value is None else value!r}, not a tile",
             help="return a tile of numbers with the shape of the first argument",
-            location=_definition(step.function),
+            location=step.function.location(),
         )
     sizes = zip(value.shape[::-1], x.shape[::-1], strict=False)
     if len(value.shape) > 2 or any(a not in (1, b) for a, b in sizes):
         raise KernelTypeError(
             f"epilogue {name} returns {value.type} for a tile of {x.type}",
             help="an epilogue is element-wise: its result has the shape of its first argument",
-            location=_definition(step.function),
+            location=step.function.location(),
         )
     if kind.is_bool():
         value = value.to(tl.int32)
     return tl.broadcast(value, x)[0]
-
-
-def _definition(function: Any) -> Any:
-    return SourceLocation(
-        function.file, function.first_line, function.column_offset, function=function.fn.__name__
-    )

@@ -79,14 +79,14 @@ def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
             start = start if used is None else used.start()
         raise CompilationError(message, location=place(start)) from None
     except VerifyException as error:
-        raise CompilationError(f"the IR does not verify: {_first_line(error)}") from None
+        raise CompilationError(f"the IR does not verify: {_last_line(error)}") from None
     for op in module_op.walk():
         try:
             if op is not module_op:
                 op.verify(verify_nested_ops=False)
         except VerifyException as error:
             raise CompilationError(
-                f"{op.name} does not verify: {_first_line(error)}", location=location_of(op)
+                f"{op.name} does not verify: {_last_line(error)}", location=location_of(op)
             ) from None
     return module_op
 
@@ -95,7 +95,7 @@ def _dialect(module: str, attribute: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def _first_line(error: Exception) -> str:
+def _last_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__
 

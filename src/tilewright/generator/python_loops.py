@@ -18,7 +18,6 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
-import textwrap
 from typing import Any
 
 from xdsl.dialects import affine, arith, func, memref
@@ -26,9 +25,10 @@ from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, MemRefTyp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
-from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
+from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.ir.location import location_attribute
 from tilewright.ir.text import name_value
+from tilewright.language.kernel_function import KernelFunction
 
 _SHAPE = (
     "write for i in range(M): for j in range(N): for k in range(K): C[i, j] += A[i, k] * B[k, j]"
@@ -47,21 +47,15 @@ class _Nest:
             raise CompilationError(
                 f"{function!r} is not a function", help="decorate a function defined by def"
             )
+        self.function = KernelFunction(function)
         try:
-            lines, first = inspect.getsourcelines(function)
-        except OSError as error:
+            self.tree = self.function.tree
+        except (OSError, TypeError) as error:
             raise CompilationError(
                 f"cannot read the source of {function.__name__}: {error}",
                 help="define it in a file or a notebook cell",
             ) from None
-        self.name, self.file = function.__name__, function.__code__.co_filename
-        self.first = first
-        self.indent = len(lines[0]) - len(lines[0].lstrip())
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-        if not isinstance(tree, ast.FunctionDef):
-            raise CompilationError(f"{function!r} is not a function defined by def")
-        self.tree = tree
-        self.globals = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        self.globals = self.function.globals
         self.arguments: dict[str, SSAValue] = {}
         self.indices: dict[str, SSAValue] = {}
         self.ranks: dict[str, int] = {}
@@ -69,17 +63,8 @@ class _Nest:
         """Numbers that have been given names before the loops."""
         self.dims: dict[tuple[str, int], SSAValue] = {}
 
-    def place(self, node: Any) -> SourceLocation:
-        return SourceLocation(
-            self.file,
-            self.first + node.lineno - 1,
-            node.col_offset + self.indent,
-            node.end_col_offset + self.indent if node.end_lineno == node.lineno else None,
-            self.name,
-        )
-
     def wrong(self, node: ast.AST, text: str) -> CompilationError:
-        return UnsupportedSyntax(text, help=_SHAPE, location=self.place(node))
+        return UnsupportedSyntax(text, help=_SHAPE, location=self.function.location(node))
 
     def build(self) -> func.FuncOp:
         parameters = {a.arg for a in self.tree.args.args}
@@ -105,12 +90,12 @@ class _Nest:
             rewrite_scalar_accumulators(_without_docstring(self.tree.body), self.tree), block
         )
         block.add_op(func.ReturnOp())
-        function = func.FuncOp(self.name, (types, []), Region(block))
-        function.location = location_attribute(self.place(self.tree))
+        function = func.FuncOp(self.tree.name, (types, []), Region(block))
+        function.location = location_attribute(self.function.location(self.tree))
         return function
 
     def add(self, op: Operation, block: Block, node: ast.AST) -> Operation:
-        op.location = location_attribute(self.place(node))
+        op.location = location_attribute(self.function.location(node))
         block.add_op(op)
         return op
 

@@ -13,7 +13,7 @@ import itertools
 import linecache
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import KernelTypeError, SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
@@ -179,6 +179,7 @@ class KernelFunction:
         linecache.cache[name] = (len(source), None, lines, name)
         ast.increment_lineno(node, -first)
         self.__dict__.pop("tree", None)
+        self.__dict__.pop("_src_lines", None)
         self.__dict__["_source"] = ("".join(lines[first:]), first + 1, 0, node)
         self.replaced_file = name
 
@@ -189,6 +190,28 @@ class KernelFunction:
         if not isinstance(node, ast.FunctionDef):
             raise TypeError(f"{self.fn.__qualname__} is not a plain function")
         return node
+
+    @functools.cached_property
+    def _src_lines(self) -> list[str]:
+        return self.src.splitlines()
+
+    def location(
+        self, node: ast.AST | None = None, caller: SourceLocation | None = None
+    ) -> SourceLocation:
+        """Location of a node of `tree` in `file`, in a call from `caller`; without a node, of the definition."""
+        name, first = self.fn.__name__, self.first_line
+        if not hasattr(node, "lineno"):
+            return SourceLocation(self.file, first, self.column_offset, None, name, caller)
+        place = cast(ast.expr, node)
+        line = place.lineno
+        text = self._src_lines[line - 1] if line <= len(self._src_lines) else ""
+        ends = (place.col_offset, place.end_col_offset or 0)
+        if not text.isascii():  # columns of a tree are bytes of UTF-8
+            ends = [len(text.encode()[:end].decode(errors="replace")) for end in ends]
+        start, end = ends if place.end_lineno == line else (ends[0], len(text.rstrip()))
+        return SourceLocation(
+            self.file, first + line - 1, start + self.column_offset, end + self.column_offset, name, caller
+        )  # fmt: skip
 
     @property
     def globals(self) -> dict[str, Any]:

@@ -151,9 +151,7 @@ def compile_with(
         return compile_module(module, options, machine)
     except TilewrightError as error:
         if error.location is None:
-            error.location = SourceLocation(
-                kernel.file, kernel.first_line, kernel.column_offset, function=kernel.fn.__name__
-            )
+            error.location = kernel.location()
         error.context = _types(kernel, signature)
         if not isinstance(error, InternalError):
             raise

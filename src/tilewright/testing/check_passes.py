@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.dtypes import like
-from tilewright.errors import InternalError, LaunchError, SourceLocation
+from tilewright.errors import InternalError, LaunchError
 from tilewright.runtime.compiler import build_ir
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.interface import innermost
@@ -149,8 +149,5 @@ def _checked(
     difference, text = found
     if difference <= tolerance:
         return Step(name.removeprefix("pass "), changed, difference)
-    kernel = launch.kernel
-    place = SourceLocation(kernel.file, kernel.first_line, kernel.column_offset)
-    raise InternalError(
-        f"in {name}", ArithmeticError(f"it changes what the kernel computes: {text}"), place
-    )
+    fault = ArithmeticError(f"it changes what the kernel computes: {text}")
+    raise InternalError(f"in {name}", fault, launch.kernel.location())
