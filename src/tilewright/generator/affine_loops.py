@@ -12,6 +12,7 @@ operation: they may depend on arguments, and reach parts of arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from xdsl.dialects import affine, arith, memref
@@ -28,6 +29,7 @@ from tilewright.generator.description import Bound, Loop, LoopNest
 from tilewright.generator.elementwise import zero_like
 from tilewright.ir.location import location_of
 from tilewright.ir.types import defining_op
+from tilewright.ir.walk import closure, sources
 
 
 def raise_loops(function: FuncOp, typed: bool = True) -> LoopNest:
@@ -92,17 +94,12 @@ def _at(place: Operation, op: Operation) -> Operation:
 
 def _elements(value: SSAValue) -> list[affine.LoadOp]:
     """Elements of arrays that a value is computed from, in the order of operands."""
-    found, pending, seen = [], [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in seen or not isinstance(current.owner, Operation):
-            continue
-        seen.add(current)
-        if isinstance(current.owner, affine.LoadOp):
-            found.append(current.owner)
-        else:
-            pending += reversed(current.owner.operands)
-    return found
+
+    def operands(value: SSAValue) -> Sequence[SSAValue]:
+        return () if isinstance(value.owner, affine.LoadOp) else sources(value)[::-1]
+
+    owners = (each.owner for each in closure([value], operands))
+    return [op for op in owners if isinstance(op, affine.LoadOp)]
 
 
 def _check_zeros(

@@ -38,7 +38,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
-from tilewright.ir.walk import incoming
+from tilewright.ir.walk import closure, incoming
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import FunctionPass
@@ -195,27 +195,17 @@ class PointerRoots:
     def _sources(self, pointer: SSAValue) -> frozenset[int] | None:
         """As `of`, with -1 for a pointer that was kept in scratch."""
         found: set[int] = set()
-        seen: set[SSAValue] = set()
-        pending = [pointer]
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
+        ends = (cpu.ArgumentOp, cpu.ScratchAddressOp, *_LOADS)
+        for value in closure([pointer], lambda v: () if isinstance(v.owner, ends) else _given(v)):
             op = value.owner
             if isinstance(op, cpu.ArgumentOp):
                 found.add(op.index.value.data)
-            elif isinstance(op, cpu.ScratchAddressOp):
-                continue
             elif isinstance(op, _LOADS):
                 if self._sources(op.operands[0]):
                     return None
                 found.add(-1)
-            else:
-                before = _given(value)
-                if not before:
-                    return None
-                pending += before
+            elif not isinstance(op, ends) and not _given(value):
+                return None
         return frozenset(found)
 
 

@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.ir.walk import closure, sources
+from tilewright.passes.analysis.effects import is_pure_elementwise as is_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 
 REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.SplitOp)
@@ -27,11 +28,6 @@ _CHEAP_TILE = (tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.BitcastOp, tile.Add
 WRITES = (tile.Store, tile.Atomic)
 AXIS_OPS = (tile.ReduceOp, tile.ScanOp)
 CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
-
-
-def is_elementwise(op: Operation) -> bool:
-    """Whether `op` maps lane to lane (arith and math always do)."""
-    return op.name.startswith(("arith.", "math.")) or tile.elementwise_trait(type(op)) is not None
 
 
 def is_virtual(op: Operation) -> bool:
