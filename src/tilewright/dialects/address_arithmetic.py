@@ -36,7 +36,7 @@ _NARROWEST = 32
 class Promise:
     """Operations with guarantees of the language beyond their definition."""
 
-    sums: frozenset[Operation] = frozenset()
+    no_wrap: frozenset[Operation] = frozenset()
     """Signed sums, differences, products and left shifts that do not wrap."""
     divisions: frozenset[Operation] = frozenset()
     """Signed divisions and remainders whose divisor is greater than 0."""
@@ -55,7 +55,7 @@ def address_arithmetic(function: func.FuncOp) -> Promise:
             flagged.append(op)
     promise = promise_of(offsets)
     divisions = promise.divisions.union(_by_same_divisors(function, promise.divisions))
-    return Promise(promise.sums.union(flagged), divisions)
+    return Promise(promise.no_wrap.union(flagged), divisions)
 
 
 def _by_same_divisors(function: func.FuncOp, promised: frozenset[Operation]) -> Iterator[Operation]:
@@ -119,7 +119,7 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
     part of the offset, of `//` (and of `tl.abs`) only to find the divisions within it. There is no guarantee for other operations
     (`& | ^ >>`, narrowing conversions, unsigned arithmetic).
     """
-    sums: set[Operation] = set()
+    no_wrap: set[Operation] = set()
     divisions: set[Operation] = set()
     seen: set[tuple[SSAValue, bool]] = set()
     pending = [(value, True) for value in offsets]
@@ -132,7 +132,7 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
         if isinstance(op, _SUMS):
             promised = summed and is_promised(op)
             if promised:
-                sums.add(op)
+                no_wrap.add(op)
             factors = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
             pending += [(v, promised) for v in factors]
         elif isinstance(op, _DIVISIONS):
@@ -146,7 +146,7 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
             pending.append((op.operand, False))
         else:
             pending += [(v, summed) for v in _passed_on(value)]
-    return Promise(frozenset(sums), frozenset(divisions))
+    return Promise(frozenset(no_wrap), frozenset(divisions))
 
 
 def is_promised(op: Operation) -> bool:

@@ -146,7 +146,7 @@ def check_body(block: Block) -> None:
 
 
 def simple_steps(block: Block, current: int) -> list[Simple] | None:
-    """The body as steps that have names, if it is a chain of them; `current` is the sums' position."""
+    """The body as steps that have names, if it is a chain of them; `current` is the accumulator's position."""
     steps: list[Simple] = []
     value: SSAValue = block.args[current]
     for op in block.ops:
@@ -180,7 +180,9 @@ def _named(op: Operation, value: SSAValue, accumulator: Attribute) -> Simple | N
         return None
     kind = op.results[0].type
     if kind != f32 and not (kind == f64 and accumulator == f64):
-        return None  # rounded at every step, or more exact than sums are: kept as it is written
+        return (
+            None  # rounded at every step, or more exact than the accumulator: kept as it is written
+        )
     sides = [_plain(v) for v in op.operands]
     if value not in sides or sides[0] is sides[1]:
         return None

@@ -1,4 +1,4 @@
-"""Common to the kernels of described matmuls: tiles by their numbers, and pointers to the elements of a tile.
+"""Helpers of the kernels of described matmuls: the tile of a number, and pointers to the elements of a tile.
 
 `args` is a named tuple of a program's arguments, `d` the `Program`, as in `kernel.matmul`. A batch is a tuple of indices.
 """

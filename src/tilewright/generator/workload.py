@@ -1,4 +1,4 @@
-"""A matmul as far as its cost goes, how it is cut, and the estimate of what that costs."""
+"""Data of the matmul cost model: the problem, its division into tiles, and the estimated cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads, stores and atomics, through pointers and structured."""
+"""Interpret loads, stores and atomics: through pointers, and structured (`*_view`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations on floats in exact arithmetic: fused, or rounded in a given direction.
+"""Floating-point operations in exact arithmetic, rounded once: fused, or in a given direction.
 
 `meaning("add_rz")` is a function of NumPy arrays of one float type. Slow, element by element, in fractions.
 """

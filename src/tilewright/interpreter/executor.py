@@ -208,7 +208,7 @@ class Executor:
     ) -> None:
         """Check the language's guarantees for address arithmetic."""
         fault = None
-        if op in self._promise.sums:
+        if op in self._promise.no_wrap:
             fault = wrapped(self, op.name, operands, kinds[0], results[0])
         elif op in self._promise.divisions:
             fault = divided(self, op.name, operands)

@@ -1,4 +1,4 @@
-"""Memory as kernels see it: allocations, pointers that know theirs, checked accesses.
+"""Memory of an interpreted kernel: its allocations, and loads, stores and atomics checked against them.
 
 Stores go straight to the caller's arrays. Every access is checked against the allocation its
 pointer came from; `Checks` turns on stricter rules. An element `i1` takes one byte.

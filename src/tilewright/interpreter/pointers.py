@@ -1,4 +1,4 @@
-"""Allocations, and pointers that know theirs."""
+"""`Allocation`, and `PointerValue`: addresses with the allocation that they came from."""
 
 from __future__ import annotations
 

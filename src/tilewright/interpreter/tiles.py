@@ -1,4 +1,4 @@
-"""Programs, shapes, reductions, dots and what else works on whole tiles."""
+"""Interpret operations on whole tiles: creation, shapes, reductions, scans, dots; and program ids, assertions, prints."""
 
 from __future__ import annotations
 

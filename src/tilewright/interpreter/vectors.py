@@ -1,4 +1,4 @@
-"""The `cpu` dialect's operations that have no regions."""
+"""Interpret the operations of the `cpu` dialect that have no regions."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class _Raiser:
         self._report_indexed(op, form)
         address = self._address(form, shape_of(op.pointer), emitter)
         extent = self._extent(op, ends, emitter)
-        _flag(op, self._masks_of(op).promise.sums)
+        _flag(op, self._masks_of(op).promise.no_wrap)
         if isinstance(op, tile.LoadOp):
             self._replace_load(op, address, extent, emitter)
         else:

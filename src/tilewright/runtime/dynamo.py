@@ -1,4 +1,4 @@
-"""Keep torch.compile out of this package.
+"""Exclude this package's functions from the tracing of torch.compile (Dynamo).
 
 Dynamo traces into every call: otherwise it would trace this compiler for
 half a minute and warn about untraceable code. This module does not import torch.

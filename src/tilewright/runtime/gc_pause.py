@@ -1,4 +1,4 @@
-"""Keeping Python's garbage collector from walking everything while a kernel is compiled.
+"""Keep Python's garbage collector from traversing all objects of the process while a kernel is compiled.
 
 The first compilation imports some two hundred modules, and every one makes many objects that refer to
 each other. The collector then walks all objects of the process several times; with torch loaded that

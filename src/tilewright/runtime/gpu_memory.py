@@ -1,4 +1,4 @@
-"""Memory of GPUs: kept and brought back around kernels under tuning, copied to the host for kernels that run as Python."""
+"""Copies of GPU memory: saved and restored around timed kernels, and on the host for kernels that run as Python."""
 
 from __future__ import annotations
 

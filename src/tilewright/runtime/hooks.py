@@ -1,4 +1,4 @@
-"""Functions of the user's that compilations call: `jit_cache_hook` and `jit_post_compile_hook` of `triton.knobs`.
+"""User hooks that compilations call: `jit_cache_hook` and `jit_post_compile_hook` of `triton.knobs`.
 
 Programs count and report compilations with them. Both get `key`, `repr`, `fn` (module, name, jit_function),
 `compile` (signature, constants, options and so on), `is_manual_warmup` and `already_compiled`; the first is called

@@ -1,4 +1,4 @@
-"""Functions of the user's that launches and loads call: what `triton.knobs.runtime` has for profilers."""
+"""User hooks that launches and loads call: those of `triton.knobs.runtime`, for profilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep and bring back the memory that kernels under tuning write.
+"""Save and restore the memory that kernels write while they are timed.
 
 A configuration is timed by running the kernel many times on the user's own arrays; a kernel that
 works in place would leave them ruined. What is kept is raw memory, so that every dtype and any

@@ -1,4 +1,4 @@
-"""How many bytes of global memory a thread of an assembled kernel waits for at once.
+"""Count the bytes of global loads that a thread has in flight at once, in the SASS of an assembled kernel.
 
 A load has a latency of hundreds of cycles, so that the speed of a kernel that reads memory is the bytes that an SM
 has in flight. Registers decide it, and `ptxas` saves them: it issues one load, uses it and issues the next one where

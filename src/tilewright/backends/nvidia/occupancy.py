@@ -1,11 +1,10 @@
-"""How many blocks share an SM, and whether a few registers fewer would let one more in.
+"""Occupancy: resident CTAs per SM, and the limit on registers with which one more would fit.
 
 The assembler does not know of this when it spends registers: with 66 instead of 64 an SM has
 registers for one CTA of 512 threads and not for two, and nothing runs while that one waits for memory or at
 a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that
-they leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So the figures
-of what it made are looked at, and where a few registers stand in the way it is asked again, with a limit
-that it keeps to or not.
+they leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So its output is
+inspected, and where it exceeds the limit by a few registers it is re-run with the limit, which it may fail to meet.
 
 Sources: CUDA C++ programming guide, "Compute capabilities"; registers are given out in units of 256
 to each warp, and warps to four partitions one by one.

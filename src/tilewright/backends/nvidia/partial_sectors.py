@@ -1,13 +1,12 @@
-"""How many CTAs share an SM where loops access parts of sectors.
+"""Limit the CTAs per SM, by shared memory, where loops access parts of sectors.
 
 A loop down a column of a matrix loads and stores a few bytes of each sector of 32, and the programs of the neighboring columns
 the others. L2 merges their stores, and serves their loads, as long as it holds the sectors. The more CTAs run at once the
 more neighbors drift in time, and the more sectors L2 has to hold: CTAs beyond those that keep memory busy make a kernel slower.
 
-NVIDIA H100 80GB HBM3, torch 2.11.0, triton 3.6.0: cummax of 4096 × 4096 fp32 along columns with int64 indices, 128 threads,
-8 loads per thread in each of 4 iterations: 968 µs with 9 CTAs to an SM, 890 with 7, 846 with 4, 816 with 3, 770 with 2, 827 with 1; Triton's, of which 4
-fit, 777. Without a loop neighbors stay together, and CTAs that load fill the time in which others store: a cumulative sum
-of the same columns in one tile takes 410 µs with 7, 442 with 2 CTAs.
+H100, cummax of 4096 × 4096 fp32 along columns with int64 indices, 128 threads: 968 µs with 9 CTAs per SM, 846 with 4, 770
+with 2, 827 with 1. Without a loop neighbors stay together, and CTAs that load fill the time in which others store: a
+cumulative sum of the same columns in one tile takes 410 µs with 7, 442 with 2 CTAs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Limits on registers with which the assembler makes a better kernel than without.
+"""Re-run the assembler with a limit on registers (`.maxnreg`) where that makes a better kernel.
 
-`ptxas` knows neither how many CTAs should share an SM nor how many loads should be in flight. What it made is looked
-at, and where that is too few it is asked again, with a limit that it keeps to or not.
+`ptxas` knows neither how many CTAs should share an SM nor how many loads should be in flight. Its output is inspected,
+and where there are too few it is re-run with a limit, which it may fail to meet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which thread this is, and where its elements of a tile are."""
+"""Indices of the thread, warp and program, and coordinates of the elements that a thread holds of a tile."""
 
 from __future__ import annotations
 

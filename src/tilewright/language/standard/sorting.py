@@ -30,7 +30,7 @@ def _exchange(
     stride: tl.constexpr,
     descending: tl.constexpr,
 ) -> Any:
-    """Order pairs `stride` apart; the direction alternates from one run of `block` to the next.
+    """Order pairs at distance `stride`; the direction alternates from one run of `block` to the next.
 
     On a CPU by a butterfly: each element is compared with its partner, which is twice the work in whole vectors.
     """

@@ -67,7 +67,7 @@ def offset_of(pointer: SSAValue, symbols: Symbolic) -> Polynomial:
 def accesses_arithmetic(first: Operation, second: Operation) -> Promise:
     """The arithmetic that forms the addresses of two accesses."""
     a, b = access_arithmetic(first), access_arithmetic(second)
-    return Promise(a.sums | b.sums, a.divisions | b.divisions)
+    return Promise(a.no_wrap | b.no_wrap, a.divisions | b.divisions)
 
 
 def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:

@@ -108,7 +108,7 @@ class Reading:
         if not isinstance(op, arith.AddiOp | arith.SubiOp) or not is_promised(op):
             return False
         return any(
-            uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.sums)
+            uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.no_wrap)
             for other, v in ((op.lhs, op.rhs), (op.rhs, op.lhs))
         )
 

@@ -1,4 +1,4 @@
-"""Branches and loops whose course is known."""
+"""Fold branches with known conditions and loops of at most one iteration, and prune loop-carried values."""
 
 from __future__ import annotations
 

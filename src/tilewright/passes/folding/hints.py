@@ -1,4 +1,4 @@
-"""Promises about values that the launcher knows already, and about kernel arguments."""
+"""Fold hints about values that the launch specializes on, and attach those about kernel arguments to these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compositions of operations that only spread or rearrange lanes, and what is equal in all lanes."""
+"""Fold broadcasts, reshapes and transpositions, and element-wise operations on splats."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Each operation gets its operands in the layout in which it works best (its anchor layout, `analysis/anchor_layouts`):
 accesses with neighbouring addresses in neighbouring lanes, dots in the fragments of the tensor
 cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert_layout` moves it; tiles
-that cost nothing (aranges, masks, constants) are made again instead.
+that cost nothing (aranges, masks, constants) are rematerialized instead.
 
     Change:
           func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
@@ -52,7 +52,7 @@ from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of, warps_of
 from tilewright.targets import TargetInfo
 
 _FEW_LOADS = 4
-"""Loads per thread of a row or column that is made again for another layout."""
+"""Loads per thread of a row or column that is rematerialized in another layout."""
 _DEEPEST = 8
 """Operations one after another that make such a row or column."""
 _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
@@ -245,7 +245,7 @@ class _Assigner:
         return Emitter(user).make(gpu.ConvertLayoutOp, [value], kind)
 
     def _recomputes(self, value: SSAValue, layout: Layout) -> bool:
-        """Whether a small tile of a loop is made again of what is converted once, in front of the loop."""
+        """Whether a small tile of a loop is rematerialized from what is converted once, in front of the loop."""
         op = value.owner
         loop = innermost_loop(op) if isinstance(op, Operation) else None
         if loop is None or not _is_small(value, layout) or not isinstance(op, Operation):

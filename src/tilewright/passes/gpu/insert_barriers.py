@@ -105,7 +105,7 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
 
 
 def _loop_conflicts(open_: list[_Access], loop: scf.ForOp | scf.WhileOp) -> bool:
-    """Whether what a loop does may meet accesses before it."""
+    """Whether accesses of a loop may conflict with accesses before it."""
     if not open_:
         return False
     accesses = (_Access.of(op) for op in loop.walk() if isinstance(op, ACCESSES))
@@ -169,7 +169,7 @@ def _releases(op: Operation) -> bool:
 
 
 def _same_threads(first: Operation, second: Operation) -> bool:
-    """Whether each thread meets only its own elements: same addresses in the same layout, and no two lanes
+    """Whether threads access the same elements in both operations: same addresses in the same layout, and no two lanes
     (of different threads, perhaps) at one address.
 
     Where several warps hold an element the first writes it, and all read it: those are not its own. (Lanes of

@@ -83,7 +83,7 @@ def _limits(loop: scf.ForOp) -> list[_Limit]:
     for view in loop.body.walk():
         if not isinstance(view, tile.View):
             continue
-        symbols = Symbolic(Facts(Promise(access_arithmetic(view).sums)))
+        symbols = Symbolic(Facts(Promise(access_arithmetic(view).no_wrap)))
         for dim, limit in tile.view_limits(view).items():
             extent = tile.shape_of(tile.accessed(view))[dim]
             step, range_checked = symbols.step_per_iteration(symbols.of(limit), loop), None

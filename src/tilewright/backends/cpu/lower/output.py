@@ -1,4 +1,4 @@
-"""What a running kernel tells its host: faults of assertions, and printed values."""
+"""Lower assertions, which write a fault record for the host, and prints, which call C's printf."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
-"""Tiles to shared memory: from registers, and by copies that run on their own.
+"""Lower copies of tiles to shared memory: stores from registers, and asynchronous copies (`cp.async`).
 
-`cp.async` moves 4 to 16 bytes a thread and fills the rest with zeros; groups of copies are waited for
-in order.
+`cp.async` moves 4 to 16 bytes per thread and fills the rest with zeros; commit groups are waited for in order.
 
-The order in which registers are made that are written to shared memory.
-
-Operations on tiles are emitted one after another, each for all registers of a thread. What the last of them
-makes would be written when all is made, and the assembler leaves it at that: first arithmetic without
-a store, then stores without arithmetic. After an epilogue whose units are busy it pays to have each word written
-as soon as it is there.
+Stores from registers are scheduled: operations on tiles are emitted one after another, each for all registers of a
+thread, and the assembler keeps that order, first arithmetic without a store, then stores without arithmetic. After an
+epilogue, whose units are busy, each word is stored as soon as it is computed.
 """
 
 from __future__ import annotations

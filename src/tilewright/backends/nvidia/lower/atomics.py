@@ -1,4 +1,4 @@
-"""Atomic operations on global memory (PTX ISA, `atom`) and volatile loads, done once for each element of a tile."""
+"""Lower atomic operations on global memory (PTX ISA, `atom`) and volatile loads: once per element of a tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of `mma.sync`: packed from a thread's registers, or read from a buffer when they are needed.
+"""Operand fragments of `mma.sync`: packed from a thread's registers, or loaded from a buffer when they are needed.
 
 From a buffer, `ldmatrix` gives four 8 × 16-byte matrices to a warp at once, each lane naming one line;
 that is what an operand of 8, 16 or 32 bits that is contiguous along k looks like, and transposed what

@@ -1,4 +1,4 @@
-"""PTX of a kernel's author, put in for each few registers of a tile."""
+"""Lower `tl.inline_asm_elementwise`: the author's PTX, once per `pack` registers of a tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tile transposed in shared memory: from rows along one dimension to rows along the other.
+"""Transpose a tile in shared memory (`gpu.local_transpose`): from rows along one dimension to rows along the other.
 
 Words: a lane reads one of each of 4 lines, 32 lanes side by side, and writes them as a 16-byte chunk of a
 transposed row. Bytes: a warp takes blocks of 32 lines (k) by 16 bytes; `ldmatrix.trans` hands out pairs of bytes,

@@ -1,5 +1,4 @@
-"""Tiles that loops carry: elements of 8 and 16 bits as words, accumulators of `wgmma` as it has them, partial results
-of reductions.
+"""Choose the LLVM values in which loops carry tiles: packed words, accumulators of `wgmma`, partial results of reductions.
 
 An element by itself would have a register of its own, and what was loaded as words would be taken apart, hence waited
 for, at the end of its iteration.

@@ -1,4 +1,4 @@
-"""Global loads and stores: up to 16 bytes a thread, predicated instead of branched.
+"""Lower global loads and stores: up to 16 bytes per thread, predicated instead of branched.
 
 A structured access computes its thread's address once; registers differ by constants or by
 multiples of a stride. Where a bound may fall inside a vector, the vector is taken when it is whole

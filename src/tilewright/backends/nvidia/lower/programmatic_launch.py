@@ -1,4 +1,4 @@
-"""Launches that overlap: a program begins while the kernel before it ends (PTX ISA, `griddepcontrol`).
+"""Programmatic dependent launch: a program begins while the kernel before it ends (PTX ISA, `griddepcontrol`).
 
 What stands before the first access to memory (barriers, tensor maps, where the tile is) is done while the last
 programs of the kernel before are still busy; then the program waits until that kernel is over and what it wrote is

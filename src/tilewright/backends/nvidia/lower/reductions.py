@@ -1,4 +1,4 @@
-"""Reductions: in a thread, then across its lanes, then across warps.
+"""Lower reductions: in a thread, then across its lanes, then across warps.
 
 Lanes exchange by shuffles (PTX ISA, `shfl.sync`), warps through shared memory. Any combine region
 works; the order of combination is not fixed. Integers of all lanes are reduced by one `redux.sync`, booleans of any
@@ -426,7 +426,7 @@ def peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Va
     return register(gen, bits, where.element)
 
 
-# ---- sums of which each lane of a row holds a part -------------------------------------------------------
+# ---- partial accumulators in the lanes of a row -----------------------------------------------------------
 
 
 def lower_split(gen: KernelCodegen, op: gpu.SplitOverLanesOp) -> None:

@@ -1,4 +1,4 @@
-"""Scans: in a thread, then across its lanes, then across warps, then across a thread's later runs.
+"""Lower scans: in a thread, then across its lanes, then across warps, then across a thread's later runs.
 
 Along the axis a thread holds runs of consecutive elements. The runs of a segment follow each other from lane to lane
 and from warp to warp; further registers hold further segments. With one segment a thread loads and stores its whole run;

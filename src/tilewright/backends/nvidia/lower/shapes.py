@@ -1,4 +1,4 @@
-"""Tiles that are made or reshaped without moving between threads."""
+"""Lower operations that create or reshape tiles without exchanging elements between threads."""
 
 from __future__ import annotations
 

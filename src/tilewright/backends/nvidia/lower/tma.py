@@ -1,4 +1,4 @@
-"""Tiles copied by the tensor memory accelerator, counted by memory barriers (PTX ISA, "mbarrier")."""
+"""Lower TMA loads and stores, and the mbarriers that count their bytes (PTX ISA, "mbarrier")."""
 
 from __future__ import annotations
 

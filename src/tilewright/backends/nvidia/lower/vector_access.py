@@ -1,4 +1,4 @@
-"""Words: how neighbours in memory travel in the registers of one access."""
+"""Vector accesses: pack neighbors in memory into the 16- to 64-bit registers of one load or store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of `wgmma` that lie across k in shared memory, read into the registers of its left operand."""
+"""Load MN-major operands from shared memory into the A fragment of a `wgmma` (RS)."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _strict(op: Operation, function: Callable[..., Fact], promise: Promise, grid
         more = (division in promise.divisions,) if signed else ()
         return _made_of(division.operands, lambda *facts: function(*facts, *more))
     if type(op) in _EXACT:
-        more = (op in promise.sums or is_flagged(op),)
+        more = (op in promise.no_wrap or is_flagged(op),)
     elif type(op) in _DIVISIONS:
         more = (op in promise.divisions,)
     index = op.attributes.get(LOOP_INDEX)
@@ -346,7 +346,7 @@ def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None 
     by, sign = amount
     pointer = isinstance(tile.element_of(argument), tile.PtrType)
     exact = promise is not None and (
-        following.owner in promise.sums or is_flagged(cast(Operation, following.owner))
+        following.owner in promise.no_wrap or is_flagged(cast(Operation, following.owner))
     )
 
     def compute(facts: Sequence[Fact | None]) -> Fact | None:

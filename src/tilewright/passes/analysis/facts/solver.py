@@ -82,7 +82,7 @@ class Facts:
 
     def may_wrap(self, op: Operation) -> bool:
         """Whether the signed result of a sum, difference, product or left shift (`a * 2^b`) may wrap."""
-        if op in self.promise.sums or is_flagged(op):
+        if op in self.promise.no_wrap or is_flagged(op):
             return False
         wraps = _MAY_WRAP[type(op)]
         if not wraps(self.of(op.operands[0]), self.of(op.operands[1])):

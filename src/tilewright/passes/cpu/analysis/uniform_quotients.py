@@ -35,7 +35,7 @@ def divide_first_lanes(function: FuncOp) -> None:
         return
     # accesses of all lanes that every program makes
     certain = [
-        access_arithmetic(op).sums
+        access_arithmetic(op).no_wrap
         for op in function.body.block.ops
         if isinstance(op, tile.View) and op.mask is None and not op.limits
     ]

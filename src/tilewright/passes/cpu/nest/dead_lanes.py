@@ -122,7 +122,7 @@ def find_dead_lanes(group: cpu.FusionGroupOp, buffers: BufferBounds) -> DeadLane
 def _facts_of(group: cpu.FusionGroupOp) -> Facts:
     """Return facts about the scalars of a group, given that the addresses of its accesses do not wrap."""
     views = [op for op in group.body.block.walk() if isinstance(op, tile.View)]
-    return Facts(Promise(frozenset().union(*(access_arithmetic(op).sums for op in views))))
+    return Facts(Promise(frozenset().union(*(access_arithmetic(op).no_wrap for op in views))))
 
 
 def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts) -> SSAValue | None:

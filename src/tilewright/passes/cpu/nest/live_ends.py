@@ -1,4 +1,4 @@
-"""Where the loops of a group may end: beyond what its stores have in common, no element is live."""
+"""Upper bounds of a fusion group's loops: beyond a limit that all its stores share, no element is live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that read rows and write columns: in square blocks that are transposed in registers.
+"""Groups that read rows and write columns: square blocks, transposed in registers.
 
 A column-major operand that is packed in rows, a matrix that is transposed: what is contiguous for the load
 is not for the store. Element-wise one of them is a gather. A block of `n` by `n` takes `n` contiguous

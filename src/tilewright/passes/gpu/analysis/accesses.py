@@ -1,10 +1,8 @@
-"""How the threads of a program should share out a load or a store.
+"""Layouts of global loads and stores: vector width, and the dimension that lanes follow (coalescing).
 
-Which dimension of an access neighbouring lanes follow, where no dimension is known to be contiguous.
-
-The distance between neighbours along a dimension is estimated, not proven: `x // n` stands still, `x % n` moves as
-`x` does, a pitch that is known to be a multiple of 16 is taken to be larger than another. Only the order of lanes
-depends on it, never which addresses are accessed.
+Where no dimension is known to be contiguous, the distance between neighbors along each is estimated, not proven:
+`x // n` stands still, `x % n` moves as `x` does, a pitch that is known to be a multiple of 16 is taken to be larger
+than another. Only the order of lanes depends on it, never which addresses are accessed.
 """
 
 from __future__ import annotations

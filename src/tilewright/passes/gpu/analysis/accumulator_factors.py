@@ -1,4 +1,4 @@
-"""Where tiles that are loaded and combined with a dot's accumulator change their layout.
+"""Decide where loaded tiles that element-wise operations combine with an accumulator are converted to its layout.
 
 Element-wise operations work in the layout of their operands, so a factor of an accumulator would be computed in the
 layout in which it is loaded, and converted where it meets the accumulator: once per such place, in the type of the

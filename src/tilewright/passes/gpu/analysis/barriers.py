@@ -1,9 +1,9 @@
-"""Barriers in a loop that order nothing.
+"""Find CTA barriers in a loop that order no conflicting accesses.
 
-A barrier is needed where, between the barrier before it and the one after it, an access on its far side
-meets one on its near side in the same buffer, and one of the two writes. Copies in flight write when they
-are started (what others have read must be over) and are seen from their wait on; an MMA reads from its
-start to its wait. Exchanges in scratch space bring their own barriers.
+A barrier is needed if an access between the barrier before it and itself conflicts with one between itself and the
+barrier after it: same buffer, and one of the two writes. Asynchronous copies write from their issue on (reads by other
+threads must be complete) and are visible after their wait; an MMA reads from its issue to its wait. Exchanges in scratch
+have their own barriers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Touched:
     writes: set[SSAValue] = field(default_factory=set)
     """Written from then on: what was read earlier must be over."""
 
-    def meets(self, later: _Touched) -> bool:
+    def conflicts_with(self, later: _Touched) -> bool:
         """Whether a barrier is needed between these accesses and `later` ones."""
         stored = self.written & later.writes & later.written
         return bool(self.reads & later.writes or self.written & later.reads or stored)
@@ -53,7 +53,7 @@ def remove_redundant_barriers(body: Block, kept: Operation) -> None:
 
     for barrier in [op for op in body.ops if isinstance(op, gpu.BarrierOp) and op is not kept]:
         before, after = (_reached(barrier, body, walk) for walk in (preceding, following))
-        if not touched(before).meets(touched(after)):
+        if not touched(before).conflicts_with(touched(after)):
             erase(barrier)
 
 

@@ -1,4 +1,4 @@
-"""Programs that are a loop of independent iterations, which the CTAs of a cluster may execute concurrently."""
+"""Find programs that are a loop of independent iterations, which the CTAs of a cluster may execute concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many neighbors a thread takes of each tile that elementwise operations combine: as many of all of them."""
+"""Choose one vector width for all loads whose tiles element-wise operations combine, so that none changes its layout."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CommonRuns:
     def _combined(self, value: SSAValue) -> list[tile.LoadViewOp]:
         """The loads that elementwise operations combine with one, itself included; none if any is multiplied. To be
         combined is symmetric and transitive. What loops carry and axes of extent 1 lie between as well, unless a dot's
-        operands or sums are reached so, which have layouts of their own."""
+        operands or accumulators are reached so, which have layouts of their own."""
 
         def following(value: SSAValue) -> list[SSAValue]:
             return [v for v in operands_of(value) + results_of(value) if not self.is_free(v)]

@@ -1,9 +1,8 @@
-"""MMAs one after another in a block, with fewer waits and barriers between them.
+"""Remove waits and barriers between consecutive MMAs of a block.
 
-`promote-shared` makes every MMA complete: operands are written, a barrier, the MMA, a wait, a
-barrier. Where an MMA adds on to the one before (the parts of a split MMA), all operands may be
-written first, and the second MMA need not wait for the first. Where nothing is written between two
-MMAs, no barrier is needed there.
+`promote-shared` completes every MMA: operands are written, a barrier, the MMA, a wait, a barrier. Where an MMA
+accumulates onto the one before (the parts of an emulated dot), all operands may be written first, and the second MMA
+need not wait for the first. Where nothing is written between two MMAs, no barrier is needed there.
 """
 
 from __future__ import annotations

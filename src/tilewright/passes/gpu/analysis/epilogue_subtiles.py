@@ -1,4 +1,4 @@
-"""A part of a tile, made where it is wanted: element-wise operations are done for the part alone."""
+"""Epilogue subtiles: compute a slice of a tile where it is stored, with its element-wise operations on the slice alone."""
 
 from __future__ import annotations
 

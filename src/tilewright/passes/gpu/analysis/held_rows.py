@@ -1,4 +1,4 @@
-"""Rows that a program keeps in registers across its reductions, and how to wait for fewer reductions with fewer rows."""
+"""Live ranges of rows that are held in registers across reductions; merge reductions, and sink operations to their uses."""
 
 from __future__ import annotations
 

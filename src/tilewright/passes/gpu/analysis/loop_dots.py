@@ -1,4 +1,4 @@
-"""What `promote-shared` leaves in the body of a loop: copies, waits for them, what reads them, and why no pass pipelines it."""
+"""Match the copies, waits and dots that `promote-shared` leaves in a loop, or say why no pass can pipeline it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that carry a state from iteration to iteration and emit something of it in each.
+"""Recognize recurrences: loops whose iterations store values of a carried state, and so cannot overlap.
 
 Linear attention's and state-space models' recurrences, forward substitution, scans written as loops: an iteration
 cannot start before the previous one has ended, so that neither more warps per SM nor instructions of other iterations

@@ -1,4 +1,4 @@
-"""How many registers the hardware has for each thread of a program, how many its tiles take, and how much code they become."""
+"""Estimates of registers: those a thread has, those that tiles take; and of instructions per element."""
 
 from __future__ import annotations
 

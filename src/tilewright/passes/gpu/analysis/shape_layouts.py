@@ -1,4 +1,4 @@
-"""Layouts of operations that scan tiles, of reductions of what a dot gives, and of what they are added to."""
+"""Layouts of scans, of reductions of accumulators, and of tiles that loops carry and reduce."""
 
 from __future__ import annotations
 

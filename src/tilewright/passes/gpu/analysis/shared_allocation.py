@@ -1,7 +1,6 @@
-"""Where the buffers of a program lie in shared memory, and from when on their place is free again.
+"""Allocate shared memory: offsets of buffers from their lifetimes.
 
-Lifetimes of shared-memory buffers in the program's block (`program_block`) and in nested blocks.
-
+Lifetimes are those in the program's block (`program_block`) and in nested blocks.
 A buffer is live from its first use in a block to the `gpu.local_dealloc` in the same block. In a loop body this holds
 per iteration: the contents do not outlive the iteration. A buffer without `gpu.local_dealloc` is live until the program
 ends.

@@ -1,8 +1,8 @@
-"""Loads that feed a dot by way of element-wise operations, read from shared memory instead.
+"""Stage loads in shared memory whose values reach a dot through element-wise operations.
 
-Operands that are converted on their way (8-bit weights to fp16, the parts of a split dot) cannot be
-copied to where the dot reads them. Their loads can still be copies, which later passes start
-iterations ahead: to a buffer, from which the registers are read that the operations take.
+Operands that are converted on the way (8-bit weights to fp16, the parts of an emulated dot) cannot be copied to where
+the dot reads them. Their loads can still be asynchronous copies, which later passes issue iterations ahead: to a
+buffer, from which the element-wise operations load their registers.
 """
 
 from __future__ import annotations

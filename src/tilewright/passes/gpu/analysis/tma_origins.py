@@ -1,4 +1,4 @@
-"""Who makes a tensor map, and what is known where it is made.
+"""Where a tensor map is encoded, by the host or in a block of the kernel, and which values are known there.
 
 The host makes the maps of arrays whose address, extents and pitches are kernel arguments. Those of other arrays (a pointer
 from a table, lengths from memory) the program makes itself, in front of the operation of a block that holds the accesses:

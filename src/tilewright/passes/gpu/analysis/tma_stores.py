@@ -1,4 +1,4 @@
-"""Find stores that can be TMA stores, and the shared memory that their tiles pass through."""
+"""Find stores that can be TMA stores, and the shared layouts that their tiles are staged in."""
 
 from __future__ import annotations
 
