@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.backends.nvidia.lower.lane_selects import plan_selects
+from tilewright.backends.nvidia.lower.warp_shuffles import plan_selects
 from tilewright.layouts.layout import parse_layout
 
 REDUCED = "4x2x16 r[0,0,1 0,1,0 0,0,8 2,0,0] l[0,0,2 0,0,4 0,0,0 0,0,0 0,0,0] w[1,0,0]"

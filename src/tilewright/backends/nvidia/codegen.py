@@ -50,9 +50,8 @@ from tilewright.backends.nvidia.lower import (
     wgmma,
 )
 from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
-from tilewright.backends.nvidia.lower.early_stores import store_early
 from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
-from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads
+from tilewright.backends.nvidia.lower.read_only_loads import order_read_only_loads, store_early
 from tilewright.backends.nvidia.lower.shared_alignment import align_shared_accesses
 from tilewright.backends.nvidia.lower.vector_access import unpack
 from tilewright.backends.nvidia.tensor_maps import TensorMaps

@@ -18,14 +18,12 @@ from tilewright.backends.llvm import blocks
 from tilewright.backends.llvm.blocks import conditional
 from tilewright.backends.llvm.types import I8, I32, Value
 from tilewright.backends.nvidia.lower import KernelCodegen
-from tilewright.backends.nvidia.lower.lane_selects import convert_by_selects, plan_selects
 from tilewright.backends.nvidia.lower.matrix_access import (
     ROW_BYTES,
     Matrices,
     MatrixAccess,
     matrices_of,
 )
-from tilewright.backends.nvidia.lower.quads import convert_in_quads
 from tilewright.backends.nvidia.lower.scratch_tiles import (
     SharedAccess,
     SharedTile,
@@ -33,7 +31,13 @@ from tilewright.backends.nvidia.lower.scratch_tiles import (
     runs_of,
 )
 from tilewright.backends.nvidia.lower.vector_access import with_copies
-from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
+from tilewright.backends.nvidia.lower.warp_shuffles import (
+    convert_by_selects,
+    convert_by_shuffles,
+    convert_in_quads,
+    plan_selects,
+    plan_shuffles,
+)
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import exchanges_in_quads
