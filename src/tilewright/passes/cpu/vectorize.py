@@ -49,8 +49,8 @@ from tilewright.passes.cpu.nest.dead_lanes import (
     keeps_all_lanes,
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.live_ends import live_ends
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
+from tilewright.passes.cpu.nest.masks import live_ends
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.reductions import emit_histogram
