@@ -22,7 +22,7 @@ SYNCHRONIZATION = r"bar\.warp\.sync -1;"
 
 def compiled(rescaled=False):
     """With a limit on registers, lanes load statistics (`prefetch-loads`). A loop whose results are rescaled has mbarriers
-    instead of a barrier (`scheduling/release.py`)."""
+    instead of a barrier (`scheduling/ring.py`)."""
     options = Options(num_warps=8, num_stages=2, maxnreg=128, disable=("schedule-loops",))
     return backend.compile(gradients_ir(rescaled=rescaled), options, TARGET)
 

@@ -85,8 +85,7 @@ from tilewright.passes.gpu.scheduling.overlap import (
     overlap_dots,
     plan_overlap,
 )
-from tilewright.passes.gpu.scheduling.release import release_stages
-from tilewright.passes.gpu.scheduling.ring import compare, constant
+from tilewright.passes.gpu.scheduling.ring import compare, constant, release_stages
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.passes.gpu.widen_dots import WIDENED
 from tilewright.targets import TargetInfo
@@ -121,7 +120,7 @@ class PipelineLoads(FunctionPass):
     overlap_dots: bool = True
     """Let the MMAs of one iteration overlap (`scheduling/overlap.py`)."""
     release_stages: bool = True
-    """Let warpgroups release stages by mbarriers, not wait for each other at a barrier (`scheduling/release.py`)."""
+    """Let warpgroups release stages by mbarriers, not wait for each other at a barrier (`scheduling/ring.py`)."""
     epilogue_subtiles: bool = True
     """Assume that TMA stores use epilogue subtiles (`lower-stores-to-tma`)."""
     max_shared_bytes: int = 0
@@ -361,7 +360,7 @@ class Pipeliner:
         self._replace_loop(inits)
 
     def _releases_stages(self) -> bool:
-        """Whether warpgroups tell each other by mbarriers that they have read a stage (`scheduling/release.py`). Where an
+        """Whether warpgroups tell each other by mbarriers that they have read a stage (`scheduling/ring.py`). Where an
         MMA is in flight at the barrier, tensor cores are busy meanwhile."""
         many = warps_of(self.function) > WARPS_PER_GROUP
         asynchronous = isinstance(self.pattern.readers[0], gpu.WgmmaOp) and self.position is None

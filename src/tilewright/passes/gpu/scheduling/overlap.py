@@ -37,7 +37,7 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.scheduling.cost import cycles, dots_read, live_registers
 from tilewright.passes.gpu.scheduling.graph import loop_graph
-from tilewright.passes.gpu.scheduling.release import issues_copies
+from tilewright.passes.gpu.scheduling.ring import issues_copies
 from tilewright.passes.gpu.scheduling.shifts import Schedule, registers, schedules
 
 _OTHER_REGISTERS = 40
