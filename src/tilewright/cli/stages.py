@@ -167,7 +167,7 @@ def _run(
     `first` is the name of the stage before them, `earlier` names the passes that ran before.
     """
     from tilewright.passes.manager import run_pipeline, without_disabled
-    from tilewright.passes.show import Recorder
+    from tilewright.passes.show import Recorder, labels_of
 
     disabled = [*disabled, *_switched_off(passes)]
     left, result.dropped = without_disabled(passes, disabled)
@@ -183,7 +183,7 @@ def _run(
             raise
         result.failure = error
     names = [*earlier, *(s.name for s in recorder.snapshots[1:])]
-    labels = [first, *_labels(names)[len(earlier) :]]
+    labels = [first, *labels_of(names)[len(earlier) :]]
     result.stages = [
         replace(s, name=label, seconds=s.seconds if i else seconds)
         for i, (label, s) in enumerate(zip(labels, recorder.snapshots, strict=True))
@@ -196,16 +196,6 @@ def _switched_off(passes: tuple[Pass, ...]) -> list[str]:
     """The passes that TILEWRIGHT_DISABLE names; launches skip them, too."""
     names = {p.name for p in passes}
     return [name for name in config.current().disabled_passes if name.partition("{")[0] in names]
-
-
-def _labels(names: Collection[str]) -> list[str]:
-    """`cse`, `cse:2` … as `stop_after` takes them."""
-    seen: dict[str, int] = {}
-    labels = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        labels.append(name if seen[name] == 1 else f"{name}:{seen[name]}")
-    return labels
 
 
 # ---- dumps -----------------------------------------------------------------------------------------
@@ -290,7 +280,9 @@ def _kernel_name(module: Any, path: Path) -> str:
 
 def _position(passes: tuple[Pass, ...], label: str) -> int:
     """The number of passes up to and including the one that `label` names."""
-    labels = _labels([p.name for p in passes])
+    from tilewright.passes.show import labels_of
+
+    labels = labels_of(p.name for p in passes)
     name = label.removesuffix(":1")
     if name not in labels:
         raise PassError(

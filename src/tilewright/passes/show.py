@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -58,16 +59,15 @@ class Recorder:
         lines = source_lines(module, text) if changed else before.lines
         self.snapshots.append(Snapshot(name, seconds, changed, text, lines))
 
-    @property
-    def labels(self) -> list[str]:
-        """Names of the snapshots as accepted by `stop_after`: `cse`, `cse:2` …"""
-        seen: dict[str, int] = {}
-        labels = []
-        for snapshot in self.snapshots:
-            seen[snapshot.name] = seen.get(snapshot.name, 0) + 1
-            count = seen[snapshot.name]
-            labels.append(snapshot.name if count == 1 else f"{snapshot.name}:{count}")
-        return labels
+
+def labels_of(names: Iterable[str]) -> list[str]:
+    """Names of passes as accepted by `stop_after`: `cse`, `cse:2` …"""
+    seen = Counter[str]()
+    labels: list[str] = []
+    for name in names:
+        seen[name] += 1
+        labels.append(name if seen[name] == 1 else f"{name}:{seen[name]}")
+    return labels
 
 
 _OPERATION = re.compile(r'^\s*(?:%[^=]* = )?"?([a-z_]+\.[\w.]+)')
