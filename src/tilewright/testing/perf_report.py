@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
+@dataclass(eq=False)
 class Benchmark:
     """What to measure and how to draw it.
 
@@ -30,35 +31,26 @@ class Benchmark:
         color: accepted for Triton's sake.
     """
 
-    def __init__(
-        self,
-        x_names: Sequence[str],
-        x_vals: Sequence[Any],
-        line_arg: str,
-        line_vals: Sequence[Any],
-        line_names: Sequence[str],
-        plot_name: str,
-        args: Mapping[str, Any],
-        xlabel: str = "",
-        ylabel: str = "",
-        x_log: bool = False,
-        y_log: bool = False,
-        color: Any = None,
-        styles: Sequence[tuple[str | None, str | None]] | None = None,
-    ) -> None:
-        self.x_names = list(x_names)
-        self.x_vals = list(x_vals)
-        self.line_arg = line_arg
-        self.line_vals = list(line_vals)
-        self.line_names = list(line_names)
-        self.plot_name = plot_name
-        self.args = dict(args)
-        self.xlabel, self.ylabel = xlabel, ylabel
-        self.x_log, self.y_log = x_log, y_log
-        self.styles = list(styles) if styles is not None else None
+    x_names: Sequence[str]
+    x_vals: Sequence[Any]
+    line_arg: str
+    line_vals: Sequence[Any]
+    line_names: Sequence[str]
+    plot_name: str
+    args: Mapping[str, Any]
+    xlabel: str = ""
+    ylabel: str = ""
+    x_log: bool = False
+    y_log: bool = False
+    color: Any = None
+    styles: Sequence[tuple[str | None, str | None]] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("x_names", "x_vals", "line_vals", "line_names"):  # which may be iterators
+            setattr(self, name, list(getattr(self, name)))
         if len(self.line_vals) != len(self.line_names):
             raise ValueError(
-                f"benchmark {plot_name!r}: {len(self.line_vals)} line_vals and "
+                f"benchmark {self.plot_name!r}: {len(self.line_vals)} line_vals and "
                 f"{len(self.line_names)} line_names; give one name a value"
             )
 

@@ -113,25 +113,22 @@ class Panels:
         return read.view(self.stored.array_name), read
 
 
+@dataclass(eq=False)
 class Plan:
     """Execution of a call with known shapes: allocate the result, launch the kernels, return the result."""
 
-    def __init__(
-        self,
-        launches: tuple[Launch, ...],
-        make: Callable[[Any], Any] | None,
-        work: Callable[[Any], Any] | None,
-        result: Callable[[Any], Any] | None,
-        adds: bool,
-        numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
-        replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
-        panels: tuple[Panels, ...] = (),
-        check: OutputAliasCheck | None = None,
-    ) -> None:
-        self.launches, self.make, self.work, self.result = launches, make, work, result
-        self.adds, self.numbers, self.replace = adds, numbers, replace_operands
-        self.panels, self.check = panels, check
-        self.swapped = bool(launches) and launches[0].pointers[:1] == (1,)
+    launches: tuple[Launch, ...]
+    make: Callable[[Any], Any] | None
+    work: Callable[[Any], Any] | None
+    result: Callable[[Any], Any] | None
+    adds: bool
+    numbers: Callable[[Any, float, tuple[Part, ...]], list[float]]
+    replace: Callable[[Any], tuple[Any, Any]] | None = None
+    panels: tuple[Panels, ...] = ()
+    check: OutputAliasCheck | None = None
+
+    def __post_init__(self) -> None:
+        self.swapped = bool(self.launches) and self.launches[0].pointers[:1] == (1,)
         """The program's first operand is b."""
 
     def __call__(
