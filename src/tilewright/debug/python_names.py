@@ -1,4 +1,4 @@
-"""Python's own names as kernels mean them, and numbers that know they are constants."""
+"""Python's builtins as kernels mean them (`range`, `min` …), and numbers that are marked as compile-time constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
+"""Rewrite what cannot be overloaded in Python to calls, for kernels in eager mode: `and`, `or`, `not`, `a < b < c`
 and `assert` of tiles, `shape == [8, 16]`, `range` in comprehensions, whose items are constants, and
 methods, since results of arithmetic with constants are Python's numbers: `tl.cdiv(N, B).to(tl.int64)`.
 Numbers become scalars where they do in compiled code: those that a runtime loop carries, those that names

@@ -1,4 +1,4 @@
-"""pdb's `step` goes from kernel to helper: frames in between, this package's, are not shown.
+"""Let pdb's `step` go from a kernel to its helper: hide this package's frames in between.
 
 Works on any debugger made of `bdb.Bdb`. TILEWRIGHT_FULL_TRACEBACK=1 leaves such frames in.
 """

@@ -1,4 +1,4 @@
-"""Arrays that a launch was not given, found by address: for kernels that read pointers from memory.
+"""Find arrays by address that a launch was not given, for kernels that load pointers from memory.
 
 Known are arrays that the user has registered, and NumPy arrays and torch tensors that Python objects
 or the local variables of running functions refer to.

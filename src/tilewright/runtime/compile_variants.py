@@ -1,6 +1,6 @@
 """Other options for a kernel that does not fit, spills or serializes its MMAs: none of them affects semantics.
 
-What `compiler` asks ptxas comes back here: shared memory, spilled registers and messages choose the next variant.
+The result of ptxas (shared memory, spilled registers, messages) chooses the next variant that `compiler` tries.
 """
 
 from __future__ import annotations
@@ -138,16 +138,21 @@ def words_between_dots(module: Any) -> int:
 
 
 def _most_live_words(block: Any) -> int:
-    sums, made = set(block.args[1:]), set[Any]()
+    accumulators, made = set(block.args[1:]), set[Any]()
     for op in block.ops:
         is_dot = isinstance(op, tile.DotOp)
         others = [use.operation for value in op.results for use in value.uses] if is_dot else []
-        is_sum = any(v in sums and v.type == op.results[0].type for v in op.operands if op.results)
+        is_sum = any(
+            v in accumulators and v.type == op.results[0].type for v in op.operands if op.results
+        )
         if is_sum or (
             others
-            and all(isinstance(u, arith.AddfOp) and not sums.isdisjoint(u.operands) for u in others)
+            and all(
+                isinstance(u, arith.AddfOp) and not accumulators.isdisjoint(u.operands)
+                for u in others
+            )
         ):
-            sums.update(op.results)
+            accumulators.update(op.results)
         elif is_dot or not made.isdisjoint(op.operands):
             made.update(
                 value

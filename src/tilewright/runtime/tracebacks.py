@@ -1,4 +1,4 @@
-"""Errors as users get them: without this package's frames, with the line that called."""
+"""Trim errors for users: without this package's frames, with the line that called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code from elsewhere: PTX in the kernel's text, and functions of bit-code libraries."""
+"""`inline_asm_elementwise` and `extern_elementwise`: PTX in the kernel's text, and functions of bitcode libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program ids, tiles from nothing, hints, printing and assertions."""
+"""Program ids, creation of tiles, hints, printing and assertions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches and loops of hand-written code over an LLVM builder: the blocks, phis and back edges that they need.
+"""Emit branches and loops with an LLVM builder: their blocks, phis and back edges.
 
 Structured control flow of the IR is `control`'s.
 """

@@ -3,9 +3,8 @@
 A rule takes an operation and an emitter in front of it, and returns the value that replaces its
 result, or None. All rules are exact: floating ones hold for -0.0, infinities and NaN too.
 
-Fold scalar constants if the result is the same on every target.
-
-Values are those of the reference interpreter. Integer operations are folded, and floating-point operations if IEEE 754
+Scalar constants are folded if the result is the same on every target. Values are those of the reference interpreter.
+Integer operations are folded, and floating-point operations if IEEE 754
 determines the result (one rounding). Target-dependent operations (`math`, `libm`, floating-point remainders, division by
 zero, oversized shifts, out-of-range float-to-integer conversions) are not folded, so that folding and execution agree.
 """

@@ -48,8 +48,8 @@ def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
     """Plan the shuffles of a conversion. None if warps exchange elements, the source register depends on the lane, or
     shared memory is cheaper."""
     steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
-    apart = source.has_disjoint_bits and target.has_disjoint_bits
-    if source.warps != target.warps or steps[0] != steps[1] or not apart:
+    disjoint = source.has_disjoint_bits and target.has_disjoint_bits
+    if source.warps != target.warps or steps[0] != steps[1] or not disjoint:
         return None
     if len(target.register_of) > _MOST_SHUFFLES:
         return None
