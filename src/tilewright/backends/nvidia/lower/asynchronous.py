@@ -167,8 +167,8 @@ def _fence_after(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
         proxy_fence(gen)
 
 
-_SUMS = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
-"""Lanes of the sums of tensor cores."""
+_ACCUMULATOR_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+"""Lanes of the accumulators of tensor cores."""
 _CORNERS = ((0, 0), (8, 0), (0, 8), (8, 8))
 
 
@@ -178,7 +178,11 @@ def _by_matrices(layout: Layout, shared: SharedLayout) -> Layout | None:
     Eight lanes point to the lines of one matrix; the four matrices of an instruction stand 2 × 2.
     """
     own = ((0, 1), (8, 0), (0, 8))
-    fits = shared.size == 2 and layout.lanes == _SUMS and all(v in layout.registers for v in own)
+    fits = (
+        shared.size == 2
+        and layout.lanes == _ACCUMULATOR_LANES
+        and all(v in layout.registers for v in own)
+    )
     if not fits or shared.contiguous_extent % 8:
         return None
     lines = ((1, 0), (2, 0), (4, 0)) if shared.major_dim == 1 else ((0, 1), (0, 2), (0, 4))

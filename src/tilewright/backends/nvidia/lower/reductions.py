@@ -20,7 +20,13 @@ from tilewright.backends.llvm.types import I32, Value, as_vector, elements
 from tilewright.backends.nvidia.lower import KernelCodegen, arg_reductions, cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.packed_floats import combine_comparisons, combine_in_pairs
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
+from tilewright.backends.nvidia.lower.scratch_tiles import (
+    SharedTile,
+    allocate_scratch,
+    element_pointer,
+    peek,
+    poke,
+)
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.backends.nvidia.threads import shuffle_word
 from tilewright.dialects import gpu, tile
@@ -399,31 +405,13 @@ def flat_place(gen: KernelCodegen, target: Layout, offset: Vector) -> Value:
     return flat
 
 
-def _slot(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
-    b = gen.builder
-    flat = b.add(b.mul(row, where.pitch), column)
-    byte = b.add(b.mul(flat, where.size), where.start)
-    return b.gep(where.pointer, [byte], source_etype=ir.IntType(8))
-
-
-def poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
-    bits = storage(gen, value, where.element)
-    gen.builder.store(bits, _slot(gen, where, row, column), align=where.size)
-
-
 def _poke_everywhere(
     gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value
 ) -> None:
-    """The same in the shared memory of every CTA of the program."""
+    """`poke` in the shared memory of every CTA of the program."""
     bits = storage(gen, value, where.element)
-    slot = _slot(gen, where, row, column)
+    slot = element_pointer(gen, where, [row, column])
     cluster.for_each_cta(gen, slot, lambda to: gen.builder.store(bits, to, align=where.size))
-
-
-def peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
-    kind = ir.IntType(8 * where.size)
-    bits = gen.builder.load(_slot(gen, where, row, column), typ=kind, align=where.size)
-    return register(gen, bits, where.element)
 
 
 # ---- partial accumulators in the lanes of a row -----------------------------------------------------------

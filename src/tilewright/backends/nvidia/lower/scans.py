@@ -20,11 +20,9 @@ from tilewright.backends.nvidia.lower.reductions import (
     along,
     compact,
     flat_place,
-    peek,
-    poke,
     shuffle,
 )
-from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, allocate_scratch, peek, poke
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of

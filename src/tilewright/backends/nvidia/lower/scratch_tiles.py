@@ -137,7 +137,7 @@ class SharedAccess:
         return with_copies(layout, parts)
 
 
-def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Value]) -> Value:
+def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: Sequence[Value]) -> Value:
     """Pointer to one element of a tile in shared memory, at i32 coordinates."""
     b = gen.builder
     row: Value = ir.Constant(I32, 0)
@@ -148,6 +148,19 @@ def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Val
     if where.start:
         byte = b.add(byte, where.start)
     return b.gep(where.pointer, [byte], source_etype=I8)
+
+
+def peek(gen: KernelCodegen, where: SharedTile, *coordinates: Value) -> Value:
+    """Load one element of a tile in shared memory."""
+    pointer, kind = element_pointer(gen, where, coordinates), ir.IntType(8 * where.size)
+    bits = gen.builder.load(pointer, typ=kind, align=where.size)
+    return register(gen, bits, where.element)
+
+
+def poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
+    """Store one element of a matrix in shared memory."""
+    bits = storage(gen, value, where.element)
+    gen.builder.store(bits, element_pointer(gen, where, [row, column]), align=where.size)
 
 
 def allocate_scratch(
@@ -190,13 +203,6 @@ def _coordinates(gen: KernelCodegen, layout: Layout, register_: int) -> list[Val
     return [gen.threads.element(gen.builder, layout, register_, d) for d in range(layout.rank)]
 
 
-def _read_at(gen: KernelCodegen, where: SharedTile, coordinates: list[Value]) -> Value:
-    bits = gen.builder.load(
-        element_pointer(gen, where, coordinates), typ=ir.IntType(8 * where.size), align=where.size
-    )
-    return register(gen, bits, where.element)
-
-
 def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
     b, axis = gen.builder, op.axis.value.data
     layout = gen.layout(op.result)
@@ -210,7 +216,7 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
         low, high = list(at), list(at)
         low[axis] = b.select(early, at[axis], 0)
         high[axis] = b.select(early, 0, b.sub(at[axis], border))
-        parts.append(b.select(early, _read_at(gen, first, low), _read_at(gen, second, high)))
+        parts.append(b.select(early, peek(gen, first, *low), peek(gen, second, *high)))
     gen.bind(op.result, parts)
 
 
@@ -222,7 +228,7 @@ def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
     for r, index in enumerate(gen.parts(op.index)):
         at = _coordinates(gen, layout, r)
         at[axis] = _index(gen, index, where.shape[axis])
-        parts.append(_read_at(gen, where, at))
+        parts.append(peek(gen, where, *at))
     gen.bind(op.result, parts)
 
 
