@@ -16,14 +16,14 @@ from tilewright.passes.gpu.multicast_tma_loads import halves
 
 BYTES = 128
 """Size of a tensor map (CUtensorMap)."""
-Box = gpu.TmaLoadOp | gpu.TmaStoreOp
+TmaOp = gpu.TmaLoadOp | gpu.TmaStoreOp
 
 
 class TensorMaps:
     """The distinct tensor maps of a function that the host makes, in order of first use."""
 
     def __init__(self, function: FuncOp) -> None:
-        self._numbers: dict[Box, int] = {}
+        self._numbers: dict[TmaOp, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
             if type(op) is gpu.TmaLoadOp or type(op) is gpu.TmaStoreOp:
@@ -34,11 +34,11 @@ class TensorMaps:
                     self.recipes.append(recipe)
                 self._numbers[op] = self.recipes.index(recipe)
 
-    def number(self, op: Box) -> int:
+    def number(self, op: TmaOp) -> int:
         """Index of the tensor map of a TMA operation."""
         return self._numbers[op]
 
-    def _recipe(self, op: Box) -> TensorMap:
+    def _recipe(self, op: TmaOp) -> TensorMap:
         shared = gpu.shared_layout_of(op.buffer)
         symbols = Symbolic(Facts(access_arithmetic(op)))
         return TensorMap(
@@ -61,7 +61,7 @@ def _extent(value: SSAValue, symbols: Symbolic) -> Extent:
     )
 
 
-def _parts(op: Box) -> int:
+def _parts(op: TmaOp) -> int:
     """Number of TMA tiles into which a swizzle panel's rows are divided."""
     if not isinstance(op, gpu.TmaLoadOp) or SHARED not in op.attributes:
         return 1

@@ -62,7 +62,7 @@ def bytes_beside(function: FuncOp, buffers: list[SSAValue], loop: scf.ForOp | No
         buffer_bytes(other)
         for other in others
         if other not in buffers
-        and not all(plan.apart_in_time(other, b) for b in buffers)
+        and not all(plan.have_disjoint_lifetimes(other, b) for b in buffers)
         and not (loop is not None and _is_used_beside(other, loop))
     )
 
@@ -201,7 +201,9 @@ class SharedAllocation:
     def _put(self, value: SSAValue, size: int) -> None:
         """The lowest offset that no buffer live at the same time has."""
         taken = sorted(
-            place for other, place in self._places.items() if not self.apart_in_time(other, value)
+            place
+            for other, place in self._places.items()
+            if not self.have_disjoint_lifetimes(other, value)
         )
         start = 0
         for low, high in taken:
@@ -215,7 +217,7 @@ class SharedAllocation:
         """The byte after the last buffer."""
         return max((end for _, end in self._places.values()), default=0)
 
-    def apart_in_time(self, one: SSAValue, other: SSAValue) -> bool:
+    def have_disjoint_lifetimes(self, one: SSAValue, other: SSAValue) -> bool:
         """Return whether one of two buffers is deallocated whenever the other is live."""
         return self._lifetimes.disjoint(one, other)
 
