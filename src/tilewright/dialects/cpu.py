@@ -10,6 +10,8 @@ Three levels share it, each made by one pass:
 
 from __future__ import annotations
 
+import functools
+
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 
 from tilewright.dialects.irdl import *
@@ -419,7 +421,12 @@ def lanes_of(value: SSAValue | Attribute) -> int:
 
 def vector_of(element: Attribute, lanes: int) -> Attribute:
     """`vector<lanes x element>`, or the element itself for one lane."""
-    return VectorType(element, [lanes]) if lanes > 1 else element
+    return _vector_type(element, lanes) if lanes > 1 else element
+
+
+@functools.lru_cache(maxsize=1024)
+def _vector_type(element: Attribute, lanes: int) -> VectorType:
+    return VectorType(element, [lanes])
 
 
 Cpu = Dialect("cpu", operations_of(globals()), [BufferType])

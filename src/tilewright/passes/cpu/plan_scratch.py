@@ -322,6 +322,8 @@ def _drop_dead(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _drop_dead(inner)
+        if any(r.uses for r in op.results):
+            continue
         virtual = op.results and tile.is_tile(op.results[0]) and is_virtual(op)
-        if (virtual or isinstance(op, cpu.PrepackedOp)) and not any(r.uses for r in op.results):
+        if virtual or isinstance(op, cpu.PrepackedOp):
             erase(op)

@@ -119,10 +119,14 @@ def _lane_limit(
     widest = 4
     for op in (o for m in members for o in m.walk()):
         for value in op.results:
-            if tile.is_tile(value) and not is_virtual(op) and _goes_in_chunks(value, group, dim):
-                element = tile.element_of(value)
-                if not isinstance(element, IntegerType) or element.width.data > 1:
-                    widest = max(widest, element_bytes(element))
+            if not tile.is_tile(value):
+                continue
+            element = tile.element_of(value)
+            if isinstance(element, IntegerType) and element.width.data == 1:
+                continue
+            wider = element_bytes(element) > widest and _goes_in_chunks(value, group, dim)
+            if wider and not is_virtual(op):
+                widest = element_bytes(element)
     # short chunks cross fewer of the places where indices jump
     runs = any(ATTRIBUTE in op.attributes for op in members)
     registers = 1 if small or runs else registers_per_value(group, target.vector_registers)
