@@ -19,6 +19,12 @@ def test_blocks_end_near_the_end_of_a_dimension(extent: int, block: int) -> None
     assert blocks(work, TILES) == {"YBLOCK": 32, "XBLOCK": block}
 
 
+def test_matrices_are_transposed_one_by_one() -> None:
+    tiles = {"ZBLOCK": 1, **TILES}
+    work = Work("pointwise", {"z": 16, "y": 512, "x": 128}, extents={"z": 16, "y": 300, "x": 128})
+    assert blocks(work, tiles) == {"ZBLOCK": 1, "YBLOCK": 32, "XBLOCK": 128}
+
+
 def test_unknown_extents_take_the_usual_blocks() -> None:
     assert blocks(Work("pointwise", {"y": 4096, "x": 4096}), TILES) == {"YBLOCK": 32, "XBLOCK": 128}
 

@@ -67,6 +67,9 @@ add("scan", (5,), (20, 5), options="quick grad whole")(
 add("without_dimensions", (), (4, 6), options="quick grad")(lambda s, x: (x * s + s.exp(), s * 2))
 add("broadcast", (8, 1, 16), (4, 16))(lambda x, y: x + y)
 add("transpose", (40, 70), options="quick")(lambda x: (x.t() * 2).contiguous())
+add("transposed_matrices", (3, 40, 70), (40,), options="quick grad")(
+    lambda x, b: (x.transpose(1, 2) * b).contiguous()
+)
 add("permute", (6, 10, 14))(lambda x: x.permute(2, 0, 1).contiguous() + 1)
 add("sums", (100, 300), options="quick")(lambda x: (x.sum(), x.sum(0), x.sum(1)))
 add("long_sums", (3000, 40))(lambda x: (x.sum(), x.sum(0), x.t().contiguous().sum(1)))

@@ -4,7 +4,7 @@ Inductor lists configurations for GPUs and measures them when a kernel is first 
 thread's loop, and what decides is whether its vectors run along memory and its accumulators fit in registers:
 
 - pointwise: some hundred elements a program; of two dimensions whole rows where all accesses run along them, otherwise
-  transposes, in tiles of some cache lines each way;
+  transposes, in tiles of some cache lines each way, of three one matrix after the other;
 - reductions along memory: one row a program, a few vectors of accumulators;
 - reductions across memory: some cache lines of columns, row by row, so that the accumulators are vectors of columns.
 
@@ -37,11 +37,10 @@ _Y, _X = re.compile(r"y\d+"), re.compile(r"\bx\d+")
 
 _GENERATED = ("pointwise", "reduction", "persistent_reduction")
 _POINTWISE = 512
-_TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
+_TRANSPOSE = {"ZBLOCK": 1, "YBLOCK": 32, "XBLOCK": 128}
 _ROW = 512
 _ROWS = 4096
 """Elements of a program that goes along rows: enough that it takes longer than what is done once per program."""
-_CUBE = {"ZBLOCK": 2, "YBLOCK": 16, "XBLOCK": 64}
 _ALONG = 64
 """Accumulators of a reduction along memory: four vectors of fp32."""
 _LONG_ALONG = 1024
@@ -109,7 +108,7 @@ def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
         return {names[0]: _undivided(_POINTWISE, "x", work)}
     if len(names) == 2 and work.in_rows and not work.scatters:
         return _whole_rows(work)
-    found = _TRANSPOSE if len(names) == 2 else _CUBE
+    found = {name: _TRANSPOSE[name] for name in names}
     if work.scatters:
         found = {name: size if name == "XBLOCK" else 1 for name, size in found.items()}
     return {

@@ -3,7 +3,8 @@
 Inductor merges the dimensions of a pointwise kernel, or of a reduction, into one index and recovers them by division
 (`xindex // 784`). Where no block of a vector's length divides these numbers, the accesses of a block do not lie side by
 side. Such kernels get a dimension for the innermost loop instead: batch normalization of 8x32x28x28 took 370 us with one
-dimension and 140 us with two (AVX-512, one thread).
+dimension and 140 us with two (AVX-512, one thread). Transposing kernels have two dimensions already, and get a third where
+the one that the others run along stands for several: transposing 16 matrices of 100x300 took 440 us with two, 235 with three.
 """
 
 from __future__ import annotations
@@ -32,13 +33,19 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
     ) -> tuple[Mapping[str, Any], Any]:
         found = plain(cls, node_schedule, numel, reduction_numel, *rest, **more)
         nodes = list(module.EnableReduction.filter(node_schedule))
-        if len(found[0]) > 2 or not _are_for_cpu(nodes) or not _are_tileable(nodes):
+        transposes = len(_extents(found[0], "")) == 2 and not _extents(found[0], "r")
+        if len(found[0]) > 2 and not transposes:
+            return found
+        if not _are_for_cpu(nodes) or not _are_tileable(nodes):
             return found
         inner = [e for e in parts(module, nodes) if e != numel * reduction_numel]
         symbols = any(map(_is_symbol, inner))
         if not any(_is_worth_a_loop(e, symbols) for e in inner):
             return found
-        with config().patch({"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}):
+        options = {"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}
+        if transposes:
+            options["triton.max_tiles"] = 3
+        with config().patch(options):
             tiled = plain(cls, node_schedule, numel, reduction_numel, *rest, **more)
         return tiled if is_better(found[0], tiled[0], symbols) else found
 
@@ -91,6 +98,9 @@ def is_better(merged: Mapping[str, Any], tiled: Mapping[str, Any], symbols: bool
         after = _extents(tiled, kind)
         if len(before) == 1 and len(after) == 2:
             return _is_worth_a_loop(after[-1], symbols)
+    # a transposing kernel whose outer dimension stands for several
+    if len(before) == 2 and len(after) == 3 and before[-1] == after[-1]:
+        return _is_worth_a_loop(after[1], symbols)
     return False
 
 
