@@ -42,7 +42,7 @@ def _with_inner_dimension(module: Any, original: Any) -> Any:
         symbols = any(map(_is_symbol, inner))
         if not any(_is_worth_a_loop(e, symbols) for e in inner):
             return found
-        options = {"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}
+        options: dict[str, Any] = {"triton.prefer_nd_tiling": True, "triton.tile_reductions": True}
         if transposes:
             options["triton.max_tiles"] = 3
         with config().patch(options):
