@@ -19,6 +19,8 @@ _PATTERNS = "torch._inductor.codegen.block_analysis"
 
 #: extents of the innermost dimension that blocks of one dimension divide: these need no second one
 _DIVIDED_BY = 64
+#: the same of the dimension that loads of transposing kernels run along
+_TRANSPOSED_BY = 16
 #: the least extent of the innermost dimension that is worth a loop
 _LEAST = 7
 #: reductions that may have two dimensions
@@ -98,9 +100,10 @@ def is_better(merged: Mapping[str, Any], tiled: Mapping[str, Any], symbols: bool
         after = _extents(tiled, kind)
         if len(before) == 1 and len(after) == 2:
             return _is_worth_a_loop(after[-1], symbols)
-    # a transposing kernel whose outer dimension stands for several
+    # a transposing kernel whose outer dimension stands for several, of which no block divides the inner one
     if len(before) == 2 and len(after) == 3 and before[-1] == after[-1]:
-        return _is_worth_a_loop(after[1], symbols)
+        divided = not _is_symbol(after[1]) and after[1] % _TRANSPOSED_BY == 0
+        return not divided and _is_worth_a_loop(after[1], symbols)
     return False
 
 
