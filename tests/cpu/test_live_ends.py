@@ -81,3 +81,54 @@ def test_whole_rows_have_no_masks() -> None:
     fast = made.asm["cpu"].partition("} else {")[0]
     loads = [line for line in fast.splitlines() if "cpu.vector_load" in line]
     assert ["mask" in line for line in loads] == [False, True]
+
+
+@tw.jit
+def one_row_kernel(o_ptr, Y, X_BLOCK: tl.constexpr):
+    """Tiles of one row, which have no loop over rows but where it may end before the first."""
+    y = tl.program_id(0) + tl.arange(0, 1)[:, None]
+    x = tl.arange(0, X_BLOCK)[None, :]
+    tl.store(o_ptr + y * X_BLOCK + x, tl.full((1, X_BLOCK), 1.0, tl.float32), y < Y)
+
+
+def test_tiles_of_one_row() -> None:
+    o = np.zeros((4, 64), np.float32)
+    one_row_kernel[(4,)](o, 2, 64)
+    np.testing.assert_array_equal(o[:, 0], [1, 1, 0, 0])
+
+
+@tw.jit
+def elsewhere_kernel(x_ptr, o_ptr, n, WAY: tl.constexpr, B: tl.constexpr):
+    """What is loaded is stored along another dimension or at another place, under the same limit."""
+    y, x = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    each = tl.arange(0, B)
+    if WAY == "gather":
+        row = tl.load(x_ptr + each, each < n, other=-3.0)
+        tl.store(o_ptr + each, tl.gather(row, (each * 7 + 3) % B, 0), each < n)
+    else:
+        if WAY == "broadcast":
+            value = tl.load(x_ptr + each, each < n, other=-3.0)[None, :] + y
+        elif WAY == "flip":
+            value = tl.flip(tl.load(x_ptr + y * B + x, y < n, other=-3.0), 0)
+        else:
+            flat = tl.arange(0, B * B)
+            value = tl.reshape(tl.load(x_ptr + flat, flat < n, other=-3.0), (B, B))
+        tl.store(o_ptr + y * B + x, value, y < n)
+
+
+@pytest.mark.parametrize("way", ["gather", "broadcast", "flip", "reshape"])
+@pytest.mark.parametrize("n", [0, 1, 3, 7, 8])
+def test_loads_that_are_stored_elsewhere(way: str, n: int) -> None:
+    b = 8
+    x, o = np.arange(b * b, dtype=np.float32), np.zeros(b * b, np.float32)
+    elsewhere_kernel[(1,)](x, o, n, way, b)
+    square, each = x.reshape(b, b), np.arange(b)
+    live = np.where(each < n, x[:b], -3)
+    values = {
+        "gather": live[(each * 7 + 3) % b],
+        "broadcast": live + each[:, None],
+        "flip": np.where(each[:, None] < n, square, -3)[::-1],
+        "reshape": np.where(x < n, x, -3).reshape(b, b),
+    }[way]
+    np.testing.assert_array_equal(o[: values[:n].size], values[:n].ravel())
+    assert not o[values[:n].size :].any()

@@ -50,7 +50,7 @@ from tilewright.passes.cpu.nest.dead_lanes import (
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
-from tilewright.passes.cpu.nest.masks import live_ends
+from tilewright.passes.cpu.nest.masks import End, live_ends
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.reductions import emit_histogram
@@ -260,13 +260,12 @@ class _Lowering:
             for d, limit in ends.items()
             if chunks or (limit, d) in known
         }
-        facts = Facts(known, streams=streams)
         rest = {pair: extent for pair, extent in limits.items() if pair not in known}
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
         along = all(
             d == shape.vector_dim and extent == shape.extents[d] for (_, d), extent in rest.items()
         )
-        body = Body(emit, facts, self.addresses)
+        body = Body(emit, Facts(streams=streams), self.addresses)
         if along and not (wraps or shape.backward or shape.turned):
             if chunks and rest and (flat or shape.axis is None):
                 return self._main_and_tail(op, body, shape, rest, bounds)
@@ -274,13 +273,13 @@ class _Lowering:
                 return Nest(op, shape, None, self.dead, bounds).build(body)
         return self._whole_and_cut(op, body, shape, rest, wraps, bounds)
 
-    def _end(self, emit: Emitter, shape: Shape, dim: int, limit: SSAValue) -> Index:
+    def _end(self, emit: Emitter, shape: Shape, dim: int, limit: SSAValue) -> End:
         """Where the loop along a dimension ends whose elements from `limit` on are dead."""
         end = emit.smallest(emit.largest(limit, 0), shape.extents[dim])
         if dim != shape.vector_dim or shape.lanes == 1:
             emit.add(in_range(self.name, [limit, emit.value(end)], 1, -1))
-            return end
-        return emit.round_down(emit.plus(end, shape.lanes - 1), shape.lanes)
+            return End(end, frozenset((limit,)))
+        return End(emit.round_down(emit.plus(end, shape.lanes - 1), shape.lanes))
 
     def _whole_and_cut(
         self,
@@ -289,23 +288,23 @@ class _Lowering:
         shape: Shape,
         limits: dict[tuple[SSAValue, int], int],
         wraps: list[tuple[SSAValue, SSAValue, int]],
-        ends: dict[int, Index],
+        ends: dict[int, End],
     ) -> list[SSAValue]:
         """One version for tiles that no bound cuts, one for the others."""
-        emit, known = body.emit, body.facts
+        emit = body.emit
         full: bool | SSAValue = True
         for (limit, _), extent in limits.items():
             full = emit.both(full, emit.at_least(limit, extent))
         for start, size, extent in wraps:
             full = emit.both(full, _fits(emit, start, size, extent))
         unwrapped_pairs = frozenset((start, size) for start, size, _ in wraps)
-        facts = Facts(known.full | frozenset(limits), unwrapped_pairs, known.streams)
+        facts = Facts(frozenset(limits), unwrapped=unwrapped_pairs, streams=body.facts.streams)
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
         for (limit, _), extent in limits.items():
             whole.add(in_range(self.name, [limit], extent))
         for start, size, extent in wraps:
             whole.add(unwrapped(self.name, start, size, extent))
-        for version, facts_there in ((whole, facts), (cut, Facts(known.full))):
+        for version, facts_there in ((whole, facts), (cut, Facts())):
             nest = Nest(op, shape, None, self.dead, ends)
             version.yield_values(nest.build(Body(version, facts_there, self.addresses)))
         return list(branch.results)
@@ -316,7 +315,7 @@ class _Lowering:
         body: Body,
         shape: Shape,
         limits: dict[tuple[SSAValue, int], int],
-        ends: dict[int, Index],
+        ends: dict[int, End],
     ) -> list[SSAValue]:
         """Chunks below all bounds along the chunked dimension without masks, then the rest."""
         emit = body.emit
@@ -327,7 +326,7 @@ class _Lowering:
         for limit in dict.fromkeys(limit for limit, _ in limits):
             emit.add(in_range(self.name, [limit, emit.value(main)], 1, -1))
         nest = Nest(op, shape, main, self.dead, ends)
-        nest.split_facts = frozenset(limits)
+        nest.split_limits = frozenset(limit for limit, _ in limits)
         return nest.build(body)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -22,9 +22,10 @@ from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.lane_values import has_lane_values
+from tilewright.passes.cpu.nest.masks import End
 from tilewright.passes.cpu.nest.registers import registers_per_value
 from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_blocks
-from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+from tilewright.passes.cpu.nest.values import Body, NeedsScalar
 from tilewright.targets import TargetInfo
 
 _ONE_LANE = (tile.Atomic, tile.PrintOp)
@@ -158,7 +159,7 @@ class Nest:
         shape: Shape,
         split: Index | None,
         dead: DeadLanes | None = None,
-        ends: dict[int, Index] | None = None,
+        ends: dict[int, End] | None = None,
     ) -> None:
         self.group = group
         self.shape = shape
@@ -167,7 +168,8 @@ class Nest:
         self.members = [op for op in group.body.block.ops if not isinstance(op, cpu.YieldOp)]
         self.axis_ops: list[Any] = [op for op in self.members if isinstance(op, AXIS_OPS)]
         self.finished = {r for op in self.axis_ops for r in op.results}
-        self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()
+        self.split_limits: frozenset[SSAValue] = frozenset()
+        """Limits that `split` is not above."""
         self.dead = dead
         self.ends = ends or {}
         """Where loops along dimensions end before their extents (`live_ends`)."""
@@ -181,6 +183,9 @@ class Nest:
         at: list[Coordinate] = [ZERO] * len(s.extents)
         return self._inner(body, at) if s.rows_inside else self._outer(body, self._rows(), at)
 
+    def _end(self, dim: int) -> End:
+        return self.ends.get(dim, End(self.shape.extents[dim]))
+
     def _rows(self) -> list[int]:
         """The dimensions that are walked element by element, but the reduced one."""
         s = self.shape
@@ -193,13 +198,14 @@ class Nest:
         if not dims:
             return self._inner(body, at)
         d, *rest = dims
-        if self.shape.extents[d] == 1:
+        end = self._end(d)
+        if end.index == 1:
             return self._outer(body, rest, at)
-        end = self.ends.get(d, self.shape.extents[d])
-        emit, index, _, _ = body.emit.loop(0, end, 1, [])
+        emit, index, _, _ = body.emit.loop(0, end.index, 1, [])
         inside = list(at)
         inside[d] = Coordinate(index)
-        self._outer(body.nested(emit), rest, inside)
+        facts = body.facts.with_below(end.limits, inside[d])
+        self._outer(body.nested(emit, facts), rest, inside)
         emit.yield_values([])
         return []
 
@@ -282,17 +288,17 @@ class Nest:
             start = step
         else:
             carried = [reductions.start_value(body.emit, op, lanes) for op in self.axis_ops]
-        end = self.ends.get(dim, extent)
+        end, limits = self._end(dim).index, self._end(dim).limits
         trims = self.dead is not None and not peel and extent > step
         if trims and self.dead is not None:
             emit = body.emit
             live = emit.round_down(emit.plus(emit.largest(self.dead.bound, 0), step - 1), step)
             end = emit.smallest(live, extent)
         if self.split is not None and dim == self.shape.vector_dim and not peel:
-            main = replace(body.facts, full=body.facts.full | self.split_facts)
+            main = self.split_limits
             carried = self._segment(body, at, dim, step, start, self.split, carried, main)
             start = self.split
-        carried = self._segment(body, at, dim, step, start, end, carried, body.facts)
+        carried = self._segment(body, at, dim, step, start, end, carried, limits)
         effects = self.axis_ops or any(isinstance(op, cpu.WriteOp) for op in self.members)
         if trims and effects:
             return self._dead_chunk(body, at, dim, step, end, carried)
@@ -334,17 +340,18 @@ class Nest:
         start: Index,
         end: Index,
         carried: list[list[SSAValue]],
-        facts: Facts,
+        limits: frozenset[SSAValue],
     ) -> list[list[SSAValue]]:
+        """The steps from `start` to `end`, which is not above `limits`."""
         if isinstance(start, int) and isinstance(end, int):
             if start >= end:
                 return carried
             if end - start == step:
-                return self._step(body, at, dim, start, step, carried, facts)
+                return self._step(body, at, dim, start, step, carried, limits)
         flat = [v for values in carried for v in values]
         emit, index, inside, loop = body.emit.loop(start, end, step, flat)
         result = self._step(
-            body.nested(emit, facts), at, dim, index, step, _regroup(inside, carried)
+            body.nested(emit), at, dim, index, step, _regroup(inside, carried), limits
         )
         emit.yield_values([v for values in result for v in values])
         return _regroup(list(loop.results), carried)
@@ -357,15 +364,15 @@ class Nest:
         base: Index,
         step: int,
         carried: list[list[SSAValue]] | None,
-        facts: Facts | None = None,
+        limits: frozenset[SSAValue] = frozenset(),
     ) -> list[list[SSAValue]]:
-        """The members at one step along `dim`."""
-        if facts is not None and facts is not body.facts:
-            body = body.nested(body.emit, facts)
+        """The members at one step along `dim`, all of whose lanes are below `limits`."""
         place = list(at)
         if dim == self.shape.axis and self.shape.backward:
             base = body.emit.minus(self.shape.extents[dim] - step, base)
         place[dim] = Coordinate(base, step)
+        if limits:
+            body = body.nested(body.emit, body.facts.with_below(limits, place[dim]))
         if self.shape.rows_inside:
             self._outer(body, self._rows(), place)
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -44,7 +45,7 @@ def view_mask(body: Body, op: tile.View, at: Coordinates) -> Mask:
     scalar: bool | SSAValue = True
     count: Index | None = None
     for d, limit in tile.view_limits(op).items():
-        if (limit, d) in body.facts.full:
+        if body.facts.masks_nothing(limit, d, at[d]):
             continue
         bound = body.scalar(limit)
         known = constant_int(bound)
@@ -68,6 +69,15 @@ def view_mask(body: Body, op: tile.View, at: Coordinates) -> Mask:
             n = max(cpu.lanes_of(bits), 1)
             bits = emit.binary(arith.AndIOp, emit.splat(row, n), bits)
     return Mask(None if count is None else emit.value(count), bits, lanes)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a loop along a dimension ends."""
+
+    index: Index
+    limits: frozenset[SSAValue] = frozenset()
+    """Limits that `index` is not above."""
 
 
 def live_ends(group: cpu.FusionGroupOp, shape: Shape) -> dict[int, SSAValue]:

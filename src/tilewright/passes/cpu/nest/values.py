@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -29,7 +29,7 @@ from tilewright.passes.cpu.nest.coordinates import (
     permute,
     reshape,
 )
-from tilewright.passes.cpu.nest.emit import Emitter
+from tilewright.passes.cpu.nest.emit import Emitter, Index
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,22 @@ class Facts:
     """Assumptions of one version of a loop nest."""
 
     full: frozenset[tuple[SSAValue, int]] = frozenset()
-    """(limit, dimension) pairs that mask no lane of the nest (or of the main loop)."""
+    """(limit, dimension of an access) pairs that mask no element of the accessed tile."""
+    below: frozenset[tuple[SSAValue, Index, int]] = frozenset()
+    """(limit, base, lanes) of coordinates all of whose lanes are below a limit, whichever dimension of an access is there."""
     unwrapped: frozenset[tuple[SSAValue, SSAValue]] = frozenset()
     """(start, size) pairs of wrapped dimensions that do not wrap inside the tile."""
     streams: Mapping[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
     """Stores that may bypass the caches, and whether they should (`streaming`)."""
+
+    def masks_nothing(self, limit: SSAValue, dim: int, at: Coordinate) -> bool:
+        """Whether a limit of an access along `dim` leaves all lanes at `at` live."""
+        return (limit, dim) in self.full or (limit, at.base, at.lanes) in self.below
+
+    def with_below(self, limits: Iterable[SSAValue], at: Coordinate) -> Facts:
+        """These, and that all lanes at `at` are below `limits`."""
+        new = frozenset((limit, at.base, at.lanes) for limit in limits)
+        return replace(self, below=self.below | new) if new else self
 
 
 class Body:
