@@ -347,6 +347,23 @@ def test_large_operands_are_read_from_shared_memory_where_registers_spill(
     assert (how in found.asm.get("log", "")) == (found.plan.spills == 0) == shared
 
 
+def test_operands_of_wgmma_are_left_where_registers_spill(monkeypatch):
+    """The option is for `mma.sync`, and a few spills are no reason for more warps."""
+    made, tried = compile_variants.compile_with, []
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        tried.append((options.num_warps, options.disable))
+        artifact = made(kernel, signature, options, machine, module)
+        return replace(artifact, plan=replace(artifact.plan, spills=20))
+
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    found = narrow_dots.compile(types, {"D": 64}, target="sm_90a", options={"num_warps": 4})
+    assert "wgmma" in found.asm["ptx"] and compile_variants.MANY_SPILLS > 20
+    assert found.plan.threads == 128
+    assert not any(compile_variants.OPERANDS_IN_MEMORY in disable for _, disable in tried)
+
+
 def test_as_asked_where_more_warps_spill_too(monkeypatch):
     spilling(monkeypatch, w4=0, w8=300)
     types = {**dict.fromkeys(("X", "G", "W", "DX", "DW", "DB"), "*fp32:16"), "n": "i32"}

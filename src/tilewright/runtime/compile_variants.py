@@ -90,6 +90,13 @@ def has_large_loop_operands(module: Any) -> bool:
     )
 
 
+def can_share_operands(artifact: Artifact, options: Options) -> bool:
+    """Whether `OPERANDS_IN_MEMORY` may change a kernel: its dots are `mma.sync`, and it has not been asked for. (`wgmma` reads
+    its operands from shared memory as it is, or has a reason to keep them in registers.)"""
+    ptx = artifact.asm.get("ptx", "")
+    return "mma.sync" in ptx and "wgmma" not in ptx and OPERANDS_IN_MEMORY not in options.disable
+
+
 def _is_invariant(value: Any, block: Block) -> bool:
     """Whether no iteration of a loop with this body changes a value, though it may be computed in each."""
     found = backward_slice(block, (value,), lambda op: is_pure(op) and not op.regions)
@@ -353,9 +360,10 @@ class Variants:
         spills, taken = artifact.plan.spills, form_taken(artifact, options)
         if shares_a_row(artifact, options, self.machine):
             others = [replace(taken, disable=(*taken.disable, SMALLER_SHARES))]
-        elif spills > FEW_SPILLS and large and OPERANDS_IN_MEMORY not in taken.disable:
+        elif large and spills > FEW_SPILLS and can_share_operands(artifact, taken):
             others = [replace(taken, disable=(*taken.disable, OPERANDS_IN_MEMORY))]
-            others += [replace(taken, num_warps=wide.num_warps) for wide in wider]
+            if spills >= many:
+                others += [replace(taken, num_warps=wide.num_warps) for wide in wider]
         elif wider and spills >= many:
             others = [replace(taken, num_warps=wide.num_warps) for wide in wider]
         elif serializes_mmas(artifact) and MOST_IN_FLIGHT not in taken.disable:
