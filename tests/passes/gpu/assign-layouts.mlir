@@ -332,7 +332,7 @@ func.func @summed(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i32}, %q: !tile.
   func.return
 }
 // -----
-// RUN: assign-layouts
+// RUN: simplify,assign-layouts
 // What a loop has summed is combined with a load whose result is stored as 4 bytes: both loops load as many elements,
 // and nothing changes its layout.
 // CHECK-LABEL: @summed_and_scaled

@@ -184,28 +184,24 @@ def _carried(value: SSAValue) -> list[SSAValue]:
 
 
 def _with_unit_axis(value: SSAValue) -> list[SSAValue]:
-    """Tiles of the same elements, with an axis of extent 1 more or less, that `value` is made of or makes."""
+    """Tiles of the same elements, with axes of extent 1 more or less, that `value` is made of or makes."""
     owner, found = value.owner, _results_with_unit_axis(value)
-    if isinstance(owner, tile.ExpandDimsOp):
-        found.append(owner.source)
-    elif isinstance(owner, tile.ReduceOp) and _drops_unit_axis(owner):
-        found.append(owner.inputs[position_of(value)])
+    if isinstance(owner, Operation) and _changes_unit_axes(owner):
+        found.append(owner.operands[0])
     return found
 
 
 def _results_with_unit_axis(value: SSAValue) -> list[SSAValue]:
-    users = [(use.operation, use.index) for use in value.uses]
-    return [
-        op.results[0 if isinstance(op, tile.ExpandDimsOp) else i]
-        for op, i in users
-        if isinstance(op, tile.ExpandDimsOp)
-        or (isinstance(op, tile.ReduceOp) and _drops_unit_axis(op))
-    ]
+    users = [use.operation for use in value.uses]
+    return [op.results[0] for op in users if _changes_unit_axes(op)]
 
 
-def _drops_unit_axis(op: tile.ReduceOp) -> bool:
-    shape = tile.shape_of(op.inputs[0])
-    return len(shape) > 1 and shape[op.axis.value.data] == 1
+def _changes_unit_axes(op: Operation) -> bool:
+    """Whether an operation only adds axes of extent 1, or takes such away."""
+    if not isinstance(op, tile.ExpandDimsOp | tile.ReshapeOp):
+        return False
+    source, result = tile.shape_of(op.source), tile.shape_of(op.result)
+    return [e for e in source if e > 1] == [e for e in result if e > 1]
 
 
 def _is_elementwise(op: Operation) -> bool:
