@@ -347,6 +347,34 @@ def test_large_operands_are_read_from_shared_memory_where_registers_spill(
     assert (how in found.asm.get("log", "")) == (found.plan.spills == 0) == shared
 
 
+@tw.jit
+def long_rows_under_condition(Q, K, Out, n, last, D: tl.constexpr):
+    m, c, d = tl.arange(0, 16), tl.arange(0, 32), tl.arange(0, D)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    total = tl.zeros((16, D), tl.float32)
+    for i in range(n):
+        if i * 32 <= last:
+            k = tl.load(K + (i * 32 + c)[:, None] * D + d[None, :])
+            p = tl.exp2(tl.dot(q, tl.trans(k)))
+            total = tl.dot(p.to(k.dtype), k, total)
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+def test_operands_of_dots_under_conditions_are_read_from_shared_memory_if_half_as_many_spill(monkeypatch):  # fmt: skip
+    made = compile_variants.compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        count = 39 if compile_variants.OPERANDS_IN_MEMORY in options.disable else 80
+        return replace(artifact, plan=replace(artifact.plan, spills=count))
+
+    monkeypatch.setattr(compile_variants, "compile_with", compile_with)
+    types = {**dict.fromkeys(("Q", "K"), "*fp16:16"), "Out": "*fp32:16", "n": "i32", "last": "i32"}
+    kernel = long_rows_under_condition
+    found = kernel.compile(types, {"D": 512}, target="sm_90a", options={"num_warps": 4})
+    assert found.plan.spills == 39
+
+
 def test_operands_of_wgmma_are_left_where_registers_spill(monkeypatch):
     """The option is for `mma.sync`, and a few spills are no reason for more warps."""
     made, tried = compile_variants.compile_with, []

@@ -12,12 +12,12 @@ from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, UnitAttr
-from xdsl.ir import Block
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.backends.base import Artifact, Options
 from tilewright.dialects import tile
 from tilewright.errors import REGISTERS, OutOfResources
-from tilewright.passes.analysis.edit import backward_slice
+from tilewright.ir.walk import closure, innermost_loop
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.registers import MUST_FIT, max_registers_per_thread
 from tilewright.runtime.backend_compile import start_workers
@@ -48,7 +48,9 @@ SOME_SPILLS = 8
 FEW_SPILLS = 4
 """Spilled registers per thread that cost less than twice as many CTAs that exchange results."""
 FEWER_SPILLS = 4
-"""A variant is used if it spills by at least this factor less."""
+"""A variant with other warps or CTAs is used if it spills by at least this factor less."""
+FEWER_SPILLS_IN_MEMORY = 2
+"""The same of `OPERANDS_IN_MEMORY`, which changes nothing else."""
 MOST_IN_FLIGHT = "schedule-loops"
 """The pass that keeps the most MMAs in flight."""
 UNROLLED = "unroll-stages{most-stages=2}"
@@ -83,9 +85,9 @@ def has_large_loop_operands(module: Any) -> bool:
     """Whether a dot of a loop has an operand that no iteration changes and that takes half of a warp's registers."""
     return any(
         prod(tile.shape_of(value)) * tile.element_bytes(value) >= _MANY_OPERANDS
-        and _is_invariant(value, op.parent)
+        and _is_invariant(value, loop)
         for op in _dots(module)
-        if isinstance(op.parent_op(), scf.ForOp)
+        if (loop := innermost_loop(op)) is not None
         for value in (op.lhs, op.rhs)
     )
 
@@ -97,12 +99,18 @@ def can_share_operands(artifact: Artifact, options: Options) -> bool:
     return "mma.sync" in ptx and "wgmma" not in ptx and OPERANDS_IN_MEMORY not in options.disable
 
 
-def _is_invariant(value: Any, block: Block) -> bool:
-    """Whether no iteration of a loop with this body changes a value, though it may be computed in each."""
-    found = backward_slice(block, (value,), lambda op: is_pure(op) and not op.regions)
-    if found is None or value.owner is block:
-        return False
-    return not any(v.owner is block for op in found[0] for v in op.operands)
+def _is_invariant(value: SSAValue, loop: scf.ForOp | scf.WhileOp) -> bool:
+    """Whether no iteration of a loop changes a value, though it may be computed in each."""
+
+    def operands(value: SSAValue) -> Sequence[SSAValue]:
+        owner = value.owner
+        return owner.operands if isinstance(owner, Operation) and loop.is_ancestor(owner) else ()
+
+    return all(
+        not loop.is_ancestor(v.owner)
+        or (isinstance(v.owner, Operation) and is_pure(v.owner) and not v.owner.regions)
+        for v in closure([value], operands)
+    )
 
 
 def require_registers(module: Any) -> None:
@@ -372,7 +380,8 @@ class Variants:
             return self._with_half_the_registers(halved, artifact)
         else:
             return artifact
-        fewer = spills // FEWER_SPILLS + 1
+        in_memory = OPERANDS_IN_MEMORY in others[0].disable
+        fewer = spills // (FEWER_SPILLS_IN_MEMORY if in_memory else FEWER_SPILLS) + 1
         found = self._first_without_spills(others, fewer)
         if found is None or found[0].plan.spills >= fewer:
             return artifact

@@ -43,12 +43,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.ir.walk import innermost_loop
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
@@ -407,10 +408,9 @@ def _share_loop_operands(op: tile.DotOp, function: FuncOp, stored: Stored, limit
         convert, layout = value.owner, gpu.layout_of(value)
         if not isinstance(convert, gpu.ConvertLayoutOp) or layout is None or layout.rank != 2:
             continue
-        source = convert.source
-        block = source.owner if isinstance(source.owner, Block) else source.owner.parent
+        source, loop = convert.source, innermost_loop(op)
         words = layout.registers_per_thread * tile.element_bytes(value) // 4
-        if words < _MOST_WORDS or not isinstance(op.parent_op(), scf.ForOp) or block is op.parent:
+        if words < _MOST_WORDS or loop is None or loop.is_ancestor(source.owner):
             continue
         if allocated(function) + tile.bytes_of(source) > limit:
             continue
