@@ -37,7 +37,8 @@ rows beyond (`analysis.demanded`): those lanes read 0 instead. So is a dimension
 loads, scalar accesses and pointer tiles that vary along one dimension without a form stay.
 
 On a CPU a load of one element for all lanes becomes a scalar load, so that addresses formed from its value are raised
-(`table + row * width + lane` with a loaded `row`). An exclusive addition (`tl.atomic_add(…, sem="exclusive")`)
+(`table + row * width + lane` with a loaded `row`), and a dimension whose lanes are rows of memory
+(`lane // 16 * pitch + lane % 16`) becomes several, of which the tile is a reshape. An exclusive addition (`tl.atomic_add(…, sem="exclusive")`)
 whose lanes have distinct addresses and whose result is unused becomes a load, an addition and a store.
 
 Tried: limits from below (`offs >= 0`) as a second operand. No seed kernel needs them, and every
@@ -73,6 +74,7 @@ from tilewright.passes.analysis.forms import (
     Wrapped,
     have_distinct_lanes,
 )
+from tilewright.passes.analysis.lane_rows import Rows, lanes_below, rows_of
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,
@@ -104,8 +106,9 @@ class RaiseAccess(FunctionPass):
 
 @dataclass(frozen=True)
 class _Address:
-    """Operands of a view that say where, in the order of the dialect."""
+    """Operands of a view that say where, in the order of the dialect, and its shape."""
 
+    shape: tuple[int, ...]
     base: SSAValue
     strides: list[SSAValue]
     starts: list[SSAValue]
@@ -132,7 +135,7 @@ class _Raiser:
         """`on_cpu`: loads of one element for all lanes become scalar ones, indices of 32 bits where they are small."""
         self.on_cpu = on_cpu
         promise = address_arithmetic(function)
-        self.affine = AffineAnalysis(promise)
+        self.affine = AffineAnalysis(promise, has_digits=on_cpu)
         self.affine.emitted = {}
         self._masks: dict[Operation, MaskAnalysis] = {}
         self.drop_unseen = drop_unseen
@@ -173,8 +176,13 @@ class _Raiser:
             return True
         form, ends = self._without_clamps(op, form)
         self._report_indexed(op, form)
-        address = self._address(form, shape_of(op.pointer), emitter)
-        extent = self._extent(op, ends, emitter)
+        rows = {
+            dim: rows
+            for dim, extent in enumerate(shape_of(op.pointer))
+            if (rows := rows_of(form.terms.get(dim, {}), extent)) is not None
+        }
+        address = self._address(form, shape_of(op.pointer), rows, emitter)
+        extent = self._extent(op, ends, rows, emitter)
         _flag(op, self._masks_of(op).promise.no_wrap)
         if isinstance(op, tile.LoadOp):
             self._replace_load(op, address, extent, emitter)
@@ -275,9 +283,15 @@ class _Raiser:
 
     # ---- where -------------------------------------------------------------------------------------
 
-    def _address(self, form: Form, shape: tuple[int, ...], emitter: Emitter) -> _Address:
-        address = _Address(self._base(form, emitter), [], [], [], [], [])
+    def _address(
+        self, form: Form, shape: tuple[int, ...], rows: dict[int, Rows], emitter: Emitter
+    ) -> _Address:
+        address = _Address(_split(shape, rows), self._base(form, emitter), [], [], [], [], [])
         for dim, extent in enumerate(shape):
+            if dim in rows:
+                address.kinds.extend("strided" for _ in rows[dim].extents)
+                address.strides.extend(self.affine.emit(s, emitter) for s in rows[dim].strides)
+                continue
             uniform = self._dimension(form.terms.get(dim, {}), extent, address, emitter)
             if uniform is not None:
                 address = replace(address, base=emitter.advance(address.base, uniform))
@@ -316,7 +330,11 @@ class _Raiser:
     # ---- which lanes -------------------------------------------------------------------------------
 
     def _extent(
-        self, op: tile.LoadOp | tile.StoreOp, ends: list[Conjunct], emitter: Emitter
+        self,
+        op: tile.LoadOp | tile.StoreOp,
+        ends: list[Conjunct],
+        rows: dict[int, Rows],
+        emitter: Emitter,
     ) -> _Extent:
         shape, masks = shape_of(op.pointer), self._masks_of(op)
         of_mask = masks.conjuncts(op.mask) if op.mask is not None else []
@@ -329,8 +347,18 @@ class _Raiser:
                 limits[part.dim] = bound if have is None else emitter.minimum(have, bound)
         self._apply_conditions(parts, limits, masks, shape, emitter)
         residues = [masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)]
+        # rows end with the lane, which no limit of one of their dimensions says
+        residues += [
+            lanes_below(limits.pop(dim), shape, dim, emitter)
+            for dim in sorted(limits)
+            if dim in rows
+        ]
+        mask = conjunction(residues, emitter)
+        if mask is not None:
+            mask = emitter.reshape(mask, _split(shape, rows))
         order = sorted(limits)
-        return _Extent([limits[d] for d in order], order, conjunction(residues, emitter))
+        places = [len(_split(shape[:dim], rows)) for dim in order]
+        return _Extent([limits[d] for d in order], places, mask)
 
     def _apply_conditions(
         self,
@@ -361,11 +389,12 @@ class _Raiser:
                 scalar = projector.project(other, None, emitter)
         places = [*_places(address, extent), _optional(scalar)]
         properties = _properties(op, address, extent)
-        view = tile.make_view(tile.LoadViewOp, places, properties, [op.result.type])
+        kind = tile.with_shape(tile.element_of(op.result), address.shape)
+        view = tile.make_view(tile.LoadViewOp, places, properties, [kind])
         view.attributes.update(_promised_alignment(op, address.kinds))
         if address.starts:
             tile.assume(view, self.name, nonnegative=())
-        result = emitter.insert(view)
+        result = emitter.reshape(emitter.insert(view), shape_of(op.result))
         result.name_hint = op.result.name_hint
         if other is not None and scalar is None and op.mask is not None:
             result = emitter.select(op.mask, result, other)
@@ -376,7 +405,8 @@ class _Raiser:
     def _replace_store(
         self, op: tile.StoreOp, address: _Address, extent: _Extent, emitter: Emitter
     ) -> None:
-        places = [*_places(address, extent), [op.value]]
+        value = emitter.reshape(op.value, address.shape)
+        places = [*_places(address, extent), [value]]
         view = tile.make_view(tile.StoreViewOp, places, _properties(op, address, extent))
         view.attributes.update(_promised_alignment(op, address.kinds))
         if address.starts:
@@ -407,6 +437,12 @@ def _is_exclusive_addition(op: Operation) -> TypeGuard[tile.AtomicRMWOp]:
         and op.kind.data in ("add", "fadd")
         and not op.result.uses
     )
+
+
+def _split(shape: tuple[int, ...], rows: dict[int, Rows]) -> tuple[int, ...]:
+    """A shape with rows in place of the dimensions that are split."""
+    parts = (rows[dim].extents if dim in rows else (extent,) for dim, extent in enumerate(shape))
+    return tuple(extent for part in parts for extent in part)
 
 
 def _optional(value: SSAValue | None) -> list[SSAValue]:

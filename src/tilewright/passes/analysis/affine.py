@@ -5,8 +5,8 @@ The form of a tile is
     base + offset + Σ_d Σ_k coefficient_{d,k} * atom_{d,k}(i_d)
 
 with a scalar pointer `base` (pointer tiles only), an `offset` and coefficients that are polynomials in
-scalars, and atoms that each depend on one lane index: the index itself (`LANE`), the index modulo a size
-(`Wrapped`), the clamped index (`Clamped`), or the entries of any tile that varies along that dimension only
+scalars, and atoms that each depend on one lane index: the index itself (`LANE`), a digit of it (`Digit`), the index modulo
+a size (`Wrapped`), the clamped index (`Clamped`), or the entries of any tile that varies along that dimension only
 (`Entries`).
 
 Integers in forms are mathematical integers, so a form describes arithmetic that does not wrap. The facts of a
@@ -20,7 +20,7 @@ are exact. Quotients that are uniform across lanes are scalars.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects import arith
@@ -36,6 +36,7 @@ from tilewright.passes.analysis.forms import (
     LANE,
     Atom,
     Clamped,
+    Digit,
     Entries,
     Form,
     Lane,
@@ -48,14 +49,29 @@ from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, moved_dims
 from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque
 
+SHORT_ROW = 8
+"""Lanes of the shortest rows that are worth a dimension, or chunks, of their own."""
+
+
+@dataclass(frozen=True)
+class _Started:
+    """`(start + digit) / size` or `% size` along one dimension; `known` divides the start (0: which is zero)."""
+
+    dim: int
+    digit: Digit
+    size: int
+    known: int
+
 
 class AffineAnalysis:
     """Affine forms of the values of one function, computed on demand and cached.
 
-    `promise`: the arithmetic that forms the function's addresses.
+    `promise`: the arithmetic that forms the function's addresses. `has_digits`: quotients and remainders that make rows of
+    the lanes have forms, too.
     """
 
-    def __init__(self, promise: Promise = NOTHING_PROMISED) -> None:
+    def __init__(self, promise: Promise = NOTHING_PROMISED, has_digits: bool = False) -> None:
+        self.has_digits = has_digits
         self.projector = Projector()
         self.proven = Reading(Facts())
         self.addresses = Reading(Facts(promise))
@@ -110,7 +126,7 @@ class AffineAnalysis:
                     return Clamped(settled(atom.offset), inner, limits, entries)
                 case Entries():
                     return replace(atom, signed=signed) if atom.signed is None else atom
-                case Lane():
+                case Lane() | Digit():
                     return atom
 
         terms: dict[int, dict[Atom, Polynomial]] = {}
@@ -241,31 +257,58 @@ class AffineAnalysis:
         return None
 
     def _div(self, op: arith.DivSIOp | arith.DivUIOp, reading: Reading) -> Form | None:
-        """Return the form of a quotient in an address that is uniform across lanes."""
+        """Return the form of a quotient in an address that is uniform across lanes, or across rows of them."""
         if reading is not self.addresses:
             return None
         inner = reading if isinstance(op, arith.DivSIOp) else self.proven
-        return self._first_of_block(op, inner)
+        if (first := self._first_of_block(op, inner)) is not None:
+            return first
+        if (rows := self._rows_of_block(op, inner)) is None:
+            return None
+        dim, digit, size = rows
+        terms: dict[Atom, Polynomial] = {Digit(digit.step * size, digit.count // size): ONE}
+        return Form(None, self.scalar(op.results[0]), {dim: terms})
 
-    def _first_of_block(self, op: Operation, reading: Reading) -> Form | None:
-        """Return the form of `(start + lane) / size` if it is uniform, namely the quotient of the first lane.
-
-        Requires: `start` is nonnegative, and the number of lanes divides `start` and the constant `size`, so no
-        lane crosses a multiple of `size`.
-        """
+    def _started(self, op: Operation, reading: Reading) -> _Started | None:
+        """What a division by a positive constant divides, if that is a uniform start, not negative, plus a digit."""
         lhs, rhs = (self.form(v, reading) for v in op.operands)
         if lhs is None or rhs is None or not self.projector.has_first_lane(op.results[0]):
             return None
         size = rhs.offset.number if rhs.is_uniform else None
         if size is None or size <= 0 or lhs.base is not None or len(lhs.terms) > 1:
             return None
+        start = self.settle(Form(None, lhs.offset, {}), True).offset
         for dim, atoms in lhs.terms.items():
-            start = self.settle(Form(None, lhs.offset, {}), True).offset
-            extent = shape_of(op.results[0])[dim]
-            common = gcd(size, reading.divisor(start))
-            if atoms != {LANE: ONE} or common % extent or not reading.is_nonnegative(start):
+            (atom, coefficient), *more = atoms.items()
+            digit = Digit(1, shape_of(op.results[0])[dim]) if atom == LANE else atom
+            if more or coefficient != ONE or not isinstance(digit, Digit):
                 return None
+            known = reading.divisor(start) if reading.is_nonnegative(start) else 1
+            return _Started(dim, digit, size, known)
+        return _Started(0, Digit(1, 1), size, 0)
+
+    def _first_of_block(self, op: Operation, reading: Reading) -> Form | None:
+        """Return the form of `(start + lane) / size` if it is uniform, namely the quotient of the first lane.
+
+        Requires: `start` is nonnegative, and the number of lanes divides `start` and the constant `size`, so no
+        lane crosses a multiple of `size`. (Instead of the lane also a digit of its number.)
+        """
+        found = self._started(op, reading)
+        if found is None or gcd(found.size, found.known) % found.digit.count:
+            return None
         return Form(None, self.scalar(op.results[0]), {})
+
+    def _rows_of_block(self, op: Operation, reading: Reading) -> tuple[int, Digit, int] | None:
+        """Return dimension, digit and constant `size` of `(start + lane) / size`, if the lanes are rows of `size` elements.
+
+        Requires: `start` is nonnegative, and `size` divides `start` and the number of lanes.
+        """
+        found = self._started(op, reading) if self.has_digits else None
+        if found is None or found.size < SHORT_ROW:
+            return None
+        if found.known % found.size or found.digit.count % found.size:
+            return None
+        return found.dim, found.digit, found.size
 
     def _rem(self, op: arith.RemSIOp | arith.RemUIOp, reading: Reading) -> Form | None:
         """`(start + lane) % size` of an address; with a start that might be negative it is no wrapped
@@ -278,6 +321,9 @@ class AffineAnalysis:
         first = self._first_of_block(op, inner)
         if lhs is not None and first is not None:
             return replace(first, terms=lhs.terms)
+        if (rows := self._rows_of_block(op, inner)) is not None:
+            dim, digit, count = rows
+            return Form(None, ZERO, {dim: {Digit(digit.step, count): ONE}})
         if lhs is None or rhs is None or not rhs.is_uniform or len(lhs.terms) != 1:
             return None
         ((dim, atoms),) = lhs.terms.items()
@@ -333,6 +379,10 @@ class AffineAnalysis:
         if isinstance(atom, Entries):
             value = self.projector.project(atom.value, atom.dim, emitter)
             return emitter.resize(value, i64, atom.signed is not False)
+        if isinstance(atom, Digit):
+            rows = (extent // (atom.step * atom.count), atom.count, atom.step)
+            counted = emitter.reshape(emitter.arange(atom.count), (1, atom.count, 1))
+            return emitter.resize(emitter.reshape(emitter.broadcast(counted, rows), (extent,)), i64)
         lanes = emitter.resize(emitter.arange(extent), i64)
         if isinstance(atom, Lane):
             return lanes

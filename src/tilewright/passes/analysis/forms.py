@@ -31,6 +31,14 @@ class Wrapped:
 
 
 @dataclass(frozen=True)
+class Digit:
+    """`(i // step) % count`: lanes are rows of `step * count`, each of `count` groups."""
+
+    step: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Entries:
     """The element of `value`, which varies along dimension `dim` only."""
 
@@ -49,7 +57,7 @@ class Clamped:
     entries: Entries
 
 
-Atom = Lane | Wrapped | Clamped | Entries
+Atom = Lane | Digit | Wrapped | Clamped | Entries
 LANE = Lane()
 
 
@@ -99,6 +107,7 @@ class Reading:
         self.forms: dict[SSAValue, Form | None] = {}
         self.missed: dict[SSAValue, Missed] = {}
         """Reasons why a value has no form in terms of the operands of its definition."""
+        self._of_first: dict[SSAValue, int] = {}
 
     def is_exact(self, op: Operation) -> bool:
         """Return whether a sum, difference, product or left shift does not wrap in signed arithmetic."""
@@ -116,8 +125,28 @@ class Reading:
         """Return a known divisor of a polynomial; 0 for the zero polynomial."""
         known = 0
         for monomial, coefficient in polynomial.terms:
-            known = gcd(known, coefficient * prod(self.facts.divisor(v.value) for v in monomial))
+            known = gcd(
+                known, coefficient * prod(self._divisor_of_first(v.value) for v in monomial)
+            )
         return known
+
+    def _divisor_of_first(self, value: SSAValue) -> int:
+        """Return a known divisor of a scalar, or of the first lane of a tile, which a leaf stands for; 0 if that is zero."""
+        if value not in self._of_first:
+            self._of_first[value] = self.facts.divisor(value)
+            op = value.owner
+            match op:
+                case tile.ArangeOp():
+                    self._of_first[value] = op.start.value.data
+                case tile.SplatOp() | tile.BroadcastOp() | tile.ExpandDimsOp():
+                    self._of_first[value] = self._divisor_of_first(op.operands[0])
+                case arith.AddiOp() | arith.SubiOp() | arith.RemSIOp() | arith.RemUIOp():
+                    self._of_first[value] = gcd(*map(self._divisor_of_first, op.operands))
+                case arith.DivSIOp() | arith.DivUIOp():
+                    known, size = self._divisor_of_first(op.lhs), uniform_constant(op.rhs)
+                    if isinstance(size, int) and size > 0 and known % size == 0:
+                        self._of_first[value] = known // size
+        return self._of_first[value]
 
     def is_nonnegative(self, polynomial: Polynomial) -> bool:
         """Return whether a polynomial is provably nonnegative."""

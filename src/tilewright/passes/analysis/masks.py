@@ -26,7 +26,7 @@ from tilewright.dialects.address_arithmetic import NOTHING_PROMISED, Promise, pr
 from tilewright.dialects.tile import shape_of
 from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.forms import LANE, Clamped, Entries, Form, Reading
+from tilewright.passes.analysis.forms import LANE, Clamped, Digit, Entries, Form, Reading
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Polynomial
 from tilewright.passes.analysis.projection import moved_dims
 
@@ -327,7 +327,7 @@ def _clamped(
     if isinstance(atom, Clamped) and not more:
         offset, limits = offset + atom.offset * factor, [*limits, *atom.limits]
         terms = {a: c * factor for a, c in atom.terms}
-    if any(isinstance(atom, Clamped | Entries) for atom in terms):
+    if any(isinstance(atom, Clamped | Digit | Entries) for atom in terms):
         return None
     clamped = Clamped(offset, tuple(terms.items()), tuple(limits), entries)
     return Form(None, ZERO, {dim: {clamped: ONE}})

@@ -24,7 +24,11 @@ from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.lane_values import has_lane_values
 from tilewright.passes.cpu.nest.masks import End
 from tilewright.passes.cpu.nest.registers import registers_per_value
-from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_blocks
+from tilewright.passes.cpu.nest.transpose_blocks import (
+    down_dim,
+    is_column_contiguous,
+    transpose_blocks,
+)
 from tilewright.passes.cpu.nest.values import Body, NeedsScalar
 from tilewright.targets import TargetInfo
 
@@ -213,17 +217,19 @@ class Nest:
 
     def _blocks(self, body: Body) -> None:
         """All square blocks, down a strip of columns and then the next strip."""
-        down, across = self._by_rows(*self.shape.extents)
-        side = self.shape.lanes
-        strips, column, _, _ = body.emit.loop(0, across, side, [])
-        emit, row, _, _ = strips.loop(0, down, side, [])
+        extents, across, side = self.shape.extents, self.shape.vector_dim, self.shape.lanes
+        strips, column, _, _ = body.emit.loop(0, extents[across], side, [])
+        emit, row, _, _ = strips.loop(0, extents[down_dim(extents, across)], side, [])
         self._block(body.nested(strips).nested(emit), row, column)
         emit.yield_values([])
         strips.yield_values([])
 
-    def _by_rows(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """What belongs to the dimensions, as (down the columns, along the rows that are written), and back."""
-        return (first, second) if self.shape.vector_dim == 1 else (second, first)
+    def _at(self, down: Coordinate, along: Coordinate) -> Coordinates:
+        """The coordinates `down` the columns and `along` the rows that are written."""
+        extents, across = self.shape.extents, self.shape.vector_dim
+        at = [ZERO] * len(extents)
+        at[down_dim(extents, across)], at[across] = down, along
+        return tuple(at)
 
     def _block(self, body: Body, row: Index, column: Index) -> None:
         """One block: transposed loads read down its columns and are transposed, the rest goes by rows."""
@@ -236,16 +242,16 @@ class Nest:
                 down = Coordinate(row, side)
                 with body.emit.located(op):
                     read = [
-                        body.emit.splat(memory.load(body, op, self._by_rows(down, c)), side)
+                        body.emit.splat(memory.load(body, op, self._at(down, c)), side)
                         for c in columns
                     ]
                     turned = body.emit.add(
                         cpu.TransposeOp.create(operands=read, result_types=[v.type for v in read])
                     )
                 for at, value in zip(rows, turned.columns, strict=True):
-                    body.bind(op.result, self._by_rows(at, strip), value)
+                    body.bind(op.result, self._at(at, strip), value)
         for at in rows:
-            self._members(body, self._by_rows(at, strip), None)
+            self._members(body, self._at(at, strip), None)
 
     # ---- the chunked dimension and the reduced axis ----
 

@@ -33,24 +33,40 @@ def is_column_contiguous(
         return False
     plain = all(kind == "strided" for kind in tile.view_kinds(op)) and op.mask is None
     strides = [constant_int(stride) for stride in op.strides]
-    return plain and strides[1 - across] == 1 and strides[across] not in (0, 1)
+    return plain and strides[down_dim(extents, across)] == 1 and strides[across] not in (0, 1)
+
+
+def down_dim(extents: tuple[int, ...], across: int) -> int:
+    """The other one of a tile's two dimensions, beside those of extent 1."""
+    (dim,) = (d for d in block_dims(extents) if d != across)
+    return dim
+
+
+def block_dims(extents: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of a tile, but for those of extent 1 in front of two others."""
+    longer = tuple(d for d, extent in enumerate(extents) if extent > 1)
+    return longer if len(extents) > 2 else tuple(range(len(extents)))
 
 
 def transpose_blocks(group: cpu.FusionGroupOp, target: TargetInfo) -> tuple[int, int]:
     """The side of the blocks a group goes in, 0 where it does not, and the dimension along which it writes rows."""
-    sides = [(_side(group, target, across), across) for across in (1, 0)]
+    dims = block_dims(group.extents)
+    if len(dims) != 2:
+        return 0, 1
+    sides = [(_side(group, target, across), across) for across in reversed(dims)]
     return max(sides, key=lambda found: found[0])
 
 
 def _side(group: cpu.FusionGroupOp, target: TargetInfo, across: int) -> int:
     extents, members = group.extents, list(group.body.block.ops)
-    if len(extents) != 2 or not any(is_column_contiguous(op, extents, across) for op in members):
+    if not any(is_column_contiguous(op, extents, across) for op in members):
         return 0
     if not all(_goes_by_rows(op, extents, across) for op in members):
         return 0
     widest = max(4, *(_bytes(v) for op in members for v in (*op.operands, *op.results)))
     side = target.vector_bits // (8 * widest)
-    while side >= _LEAST and any(extent % side for extent in (*extents, *_widths(members))):
+    sizes = [extents[across], extents[down_dim(extents, across)], *_widths(members)]
+    while side >= _LEAST and any(size % side for size in sizes):
         side //= 2
     return side if side >= _LEAST else 0
 
@@ -72,13 +88,13 @@ def _goes_by_rows(op: Operation, extents: tuple[int, ...], across: int) -> bool:
         shape = tile.shape_of(op.results[0])
         if len(shape) == 2 and 1 in shape:
             return all(size in (1, extent) for size, extent in zip(shape, extents, strict=True))
-    if isinstance(op, cpu.ReadOp | cpu.WriteOp) and across == 0:
+    if isinstance(op, cpu.ReadOp | cpu.WriteOp) and across != len(extents) - 1:
         return False  # the rows of buffers run along the last dimension
     if isinstance(op, cpu.WriteOp):
         return tile.shape_of(tile_of(op.buffer)) == extents
     if isinstance(op, tile.StoreViewOp):
         strided = all(kind == "strided" for kind in tile.view_kinds(op))
-        return strided and len(op.strides) == 2 and constant_int(op.strides[across]) == 1
+        return strided and len(op.strides) == len(extents) and constant_int(op.strides[across]) == 1
     if op.regions:
         return False
     if isinstance(op, tile.LoadViewOp | cpu.ReadOp):
