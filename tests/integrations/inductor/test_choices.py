@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from tilewright.integrations.inductor import choices
 from tilewright.integrations.inductor.choices import Work, _is_along_y, blocks
 
 TILES = {"YBLOCK": 1, "XBLOCK": 1}
@@ -61,3 +64,37 @@ def test_whole_rows(sizes: dict[str, int], threads: int, block: dict[str, int]) 
 )
 def test_accesses_that_run_along_y(index: str, along: bool) -> None:
     assert _is_along_y(index) is along
+
+
+LOOPS = """
+    for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
+        tmp0 = tl.load(in_ptr0 + ({load}), r0_mask & xmask, other=0.0)
+        tmp1 = tl.load(in_ptr1 + (r0_2), r0_mask, other=0.0)
+        tl.store(out_ptr1 + ({store}), tmp1, r0_mask & xmask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "store", "block"),
+    [
+        ("x0 + 256*r0_2 + 49152*x1", "r0_2 + 192*x3", {"XBLOCK": 64, "R0_BLOCK": 16}),
+        ("r0_2 + 192*x3", "x0 + 256*r0_2 + 49152*x1", {"XBLOCK": 64, "R0_BLOCK": 16}),
+        ("x0 + 256*r0_2 + 49152*x1", "x0 + 256*r0_2", {"XBLOCK": 128, "R0_BLOCK": 1}),
+        ("r0_2 + 192*x3", "r0_2 + 192*x3", {"XBLOCK": 1, "R0_BLOCK": 64}),
+    ],
+)
+def test_reductions_whose_stores_run_across_their_loads_go_in_blocks(
+    load: str, store: str, block: dict[str, int]
+) -> None:
+    kind = SimpleNamespace(name="REDUCTION")
+    scores = {"x": 1, "r0_": 2} if "r0_2" in (load[:4], store[:4]) else {"x": 2, "r0_": 1}
+    meta = {"num_reduction": 1, "tiling_scores": scores}
+    given = [SimpleNamespace(kwargs={"XBLOCK": 1, "R0_BLOCK": 1})]
+    device = SimpleNamespace(type="cpu", multi_processor_count=1)
+    sizes = {"x": 1024, "r0_": 256}
+    source = LOOPS.format(load=load, store=store)
+
+    def make(kwargs: dict[str, int], **_: object) -> dict[str, int]:
+        return kwargs
+
+    assert choices.choose(make, sizes, given, {"device": device}, kind, meta, source) == [block]

@@ -253,6 +253,8 @@ def test_hash_of_a_target():
         (choices.Work("reduction", {"x": 1024, "r0_": 512}, across=True), "XBLOCK R0_BLOCK", {"XBLOCK": 128, "R0_BLOCK": 1}),
         (choices.Work("reduction", {"x": 256, "r0_": 512}, across=True, threads=8), "XBLOCK R0_BLOCK", {"XBLOCK": 32, "R0_BLOCK": 1}),
         (choices.Work("reduction", {"x": 64, "r0_": 1 << 16}, across=True), "XBLOCK R0_BLOCK", {"XBLOCK": 64, "R0_BLOCK": 64}),
+        (choices.Work("reduction", {"x": 1024, "r0_": 256}, across=True, transposes=True), "XBLOCK R0_BLOCK", {"XBLOCK": 64, "R0_BLOCK": 16}),
+        (choices.Work("persistent_reduction", {"x": 512, "r0_": 1024}, transposes=True), "XBLOCK", {"XBLOCK": 16}),
         (choices.Work("persistent_reduction", {"x": 512, "r0_": 1024}), "XBLOCK", {"XBLOCK": 1}),
         (choices.Work("persistent_reduction", {"x": 8192, "r0_": 64}), "XBLOCK", {"XBLOCK": 4}),
         (choices.Work("persistent_reduction", {"x": 512, "r0_": 1024}, across=True), "XBLOCK", {"XBLOCK": 16}),

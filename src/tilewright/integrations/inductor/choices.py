@@ -32,8 +32,9 @@ _EXTENT = re.compile(r"^ +(\w+?)numel = (\d+)$", re.MULTILINE)
 #: the index that a load runs along: `x1` in `tl.load(in_ptr0 + (x1 + 200*r0_2)`
 _ALONG_MEMORY = re.compile(r"tl\.load\(\w+ \+ \((?:[^\n]*? \+ )??([xyzr]\d*_?)\d+[ )]")
 #: an access whose address is no scalar
-_ACCESS = re.compile(r"tl\.(?:load|store)\(\w+ \+ \((.*)\n")
+_ACCESS = re.compile(r"tl\.(load|store)\(\w+ \+ \((.*)\n")
 _Y, _X = re.compile(r"y\d+"), re.compile(r"\bx\d+")
+_KEPT, _REDUCED = re.compile(r"\b[xyz]\d+"), re.compile(r"\br\d_\d+")
 
 _GENERATED = ("pointwise", "reduction", "persistent_reduction")
 _POINTWISE = 512
@@ -49,6 +50,7 @@ _VECTOR = 16
 """Elements that are worth a program, or an iteration of a loop."""
 _SHORT_VECTOR = 4
 _COLUMNS = 128
+_TRANSPOSED = {"XBLOCK": 64, "R0_BLOCK": 16}
 _LONG = 4096
 """Rows from which on one running sum would lose too many digits."""
 _SMALL_ROWS = 256
@@ -67,6 +69,8 @@ class Work:
     """Extents by dimension ("x", "y", "r0_" …), powers of two."""
     across: bool = False
     """Of reductions: whether neighbors in memory belong to different results."""
+    transposes: bool = False
+    """Of reductions: whether some accesses run along what is reduced, and others across it."""
     scans: bool = False
     scatters: bool = False
     """Whether it adds to elements given by indices: rows of a tile may go to the same elements."""
@@ -149,7 +153,9 @@ def _reduction(names: Sequence[str], work: Work) -> Mapping[str, int]:
     """One row a program, or some columns: blocks of the innermost dimensions, 1 of the others."""
     found = dict.fromkeys(names, 1)
     inner = "R1_BLOCK" if "R1_BLOCK" in names else "R0_BLOCK"
-    if work.across:
+    if work.transposes and not work.scans and inner == "R0_BLOCK":
+        found |= {**_TRANSPOSED, "XBLOCK": min(_TRANSPOSED["XBLOCK"], _columns(work))}
+    elif work.across:
         long = work.sizes["r0_"] > _LONG and not work.scans
         found |= {"XBLOCK": _columns(work), inner: _ALONG if long else 1}
     elif inner == "R1_BLOCK":
@@ -176,7 +182,7 @@ def _rows(work: Work) -> int:
     if work.scatters:
         return 1
     if not work.across:
-        return max(1, _SMALL_ROWS // length)
+        return max(_VECTOR if work.transposes else 1, _SMALL_ROWS // length)
     return max(1, min(_columns(work), _TILE // length))
 
 
@@ -226,13 +232,15 @@ def choose(
         return configs
     if not size_hints:
         return configs
+    directions = [(access, _direction(text)) for access, text in _ACCESS.findall(source)]
     work = Work(
         kind=heuristic_type.name.lower(),
         sizes=size_hints,
-        across=_is_across(meta, source),
+        across=_is_across(meta, source, directions),
+        transposes={"kept", "reduced"} <= {direction for _, direction in directions},
         scans=bool(meta.get("num_reduction", 1) == 0),
         scatters=bool(meta.get("atomic_add_found")),
-        in_rows=not any(map(_is_along_y, _ACCESS.findall(source))),
+        in_rows=not any(_is_along_y(text) for _, text in _ACCESS.findall(source)),
         passes=meta.get("num_reduction", 1),
         divisors=_divisors(source),
         extents={name: int(extent) for name, extent in _EXTENT.findall(source)},
@@ -255,6 +263,17 @@ def _is_along_y(text: str) -> bool:
     return any(map(_X.search, parts)) and any(map(_Y.fullmatch, parts))
 
 
+def _direction(text: str) -> str:
+    """Whether neighbors in memory are neighbors along a kept or a reduced dimension, of an access with indices of both that
+    `text` begins with; "" if it has not."""
+    parts = terms(text)
+    if not any(map(_KEPT.search, parts)) or not any(map(_REDUCED.search, parts)):
+        return ""
+    if any(map(_REDUCED.fullmatch, parts)):
+        return "reduced"
+    return "kept" if any(map(_KEPT.fullmatch, parts)) else ""
+
+
 def _divisors(source: str) -> dict[str, list[int]]:
     """`Work.divisors` of a kernel."""
     found: dict[str, list[int]] = {}
@@ -271,9 +290,12 @@ def neighbors(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[s
     return [dict(found), *({**found, name: size} for size in near)]
 
 
-def _is_across(meta: Mapping[str, Any], source: str) -> bool:
+def _is_across(meta: Mapping[str, Any], source: str, directions: Sequence[tuple[str, str]]) -> bool:
     """Whether most accesses run along a dimension that is kept: as Inductor scored them, which it does for kernels with
-    one kept dimension, or as the kernel's loads say."""
+    one kept dimension, or as the kernel's loads say. Stores take part once, loads in each pass over what is reduced."""
+    loads = collections.Counter(along for access, along in directions if access == "load")
+    if loads["kept"] and ("store", "reduced") in directions:
+        return loads["kept"] > loads["reduced"]
     hint = getattr(meta.get("reduction_hint"), "name", "DEFAULT")
     scores = meta.get("tiling_scores") or {}
     if hint != "DEFAULT":
