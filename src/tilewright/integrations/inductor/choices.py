@@ -49,6 +49,8 @@ _SCAN_ALONG = 256
 _VECTOR = 16
 """Elements that are worth a program, or an iteration of a loop."""
 _SHORT_VECTOR = 4
+_SHORT_ROW = 8
+"""Elements of the shortest rows that a block of several goes through as such."""
 _COLUMNS = 128
 _TRANSPOSED = {"XBLOCK": 64, "R0_BLOCK": 16}
 _LONG = 4096
@@ -142,10 +144,11 @@ def _filled(block: int, dimension: str, work: Work) -> int:
 
 
 def _undivided(block: int, dimension: str, work: Work) -> int:
-    """`block`, or the largest smaller one that divides all divisors: its lanes then have one quotient, and lie
-    side by side in memory. `block` where that is less than a vector.
+    """`block`, or the largest smaller one that divides all divisors, but for those that divide `block`: its lanes then have
+    one quotient, or are rows of memory, and lie side by side. `block` where that is less than a vector.
     """
-    common = math.gcd(block, *work.divisors.get(dimension, ()))
+    divisors = work.divisors.get(dimension, ())
+    common = math.gcd(block, *(d for d in divisors if d < _SHORT_ROW or block % d))
     return common if common >= _VECTOR else block
 
 
@@ -163,6 +166,8 @@ def _reduction(names: Sequence[str], work: Work) -> Mapping[str, int]:
     else:
         block = _SCAN_ALONG if work.scans else _LONG_ALONG if work.passes > 1 else _ALONG
         found[inner] = _undivided(block, "r0_", work)
+        if not work.scans and not work.scatters:
+            found["XBLOCK"] = max(1, _SMALL_ROWS // work.sizes["r0_"])
     return found
 
 
