@@ -34,6 +34,17 @@ def test_tensors_are_on_the_cpu_and_kernels_run_there():
     np.testing.assert_array_equal(y.numpy(), 2 * x.numpy())
 
 
+def test_kernels_run_below_other_modes_of_torch():
+    with cuda_on_cpu():
+        x = torch.rand(300, device="cuda", dtype=torch.float32)
+        with torch.device(x.device):
+            y = torch.empty(300)
+            for _ in range(3):
+                double[lambda meta: (tw.cdiv(300, meta["BLOCK"]),)](x, y, 300)
+            assert x.is_cuda and y.is_cuda
+    np.testing.assert_array_equal(y.numpy(), 2 * x.numpy())
+
+
 def test_functions_of_torch_cuda_come_back():
     before = torch.cuda.synchronize, torch.cuda.Event, torch.cuda.device
     with cuda_on_cpu():

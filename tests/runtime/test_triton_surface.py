@@ -152,3 +152,14 @@ def test_compilations_in_an_executor():
     with AsyncCompileMode(queue, ignore_errors=True):
         stores_constant.warmup(x, 2, grid=(1,))
         queue.run()
+
+
+def test_the_scope_that_a_kernel_captures():
+    factor = tl.constexpr(3)
+
+    @tw.jit
+    def scaled(x_ptr):
+        tl.store(x_ptr, tl.load(x_ptr) * factor)
+
+    scope = scaled.get_capture_scope()
+    assert scope["factor"] is factor and scope["tl"] is tl

@@ -52,14 +52,14 @@ def cuda_on_cpu() -> Generator[None]:
     """Until the end of the block "cuda" means the CPU. Raises ImportError without torch."""
     torch: Any = importlib.import_module("torch")
     mode: Any = importlib.import_module("torch.overrides").TorchFunctionMode
-    real = torch.Tensor.is_cuda.__get__
+    real, within = torch.Tensor.is_cuda.__get__, str(Path(torch.__file__).parent)
 
     class OnCpu(mode):
         def __torch_function__(
             self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
         ) -> Any:
             if func == real:
-                return _asked_by_program(sys._getframe(1)) or func(*args)
+                return _asked_by_program(sys._getframe(1), within) or func(*args)
             if func is torch.Tensor.cuda:
                 return args[0]
             return func(*map(_moved, args), **{k: _moved(v) for k, v in (kwargs or {}).items()})
@@ -75,7 +75,10 @@ def cuda_on_cpu() -> Generator[None]:
         yield
 
 
-def _asked_by_program(frame: Any) -> bool:
+def _asked_by_program(frame: Any, within: str) -> bool:
+    """Whether `frame`, or for code in the folder `within` (torch's other modes) its caller, is no part of this package."""
+    while frame.f_code.co_filename.startswith(within) and frame.f_back is not None:
+        frame = frame.f_back
     return not frame.f_code.co_filename.startswith(_PACKAGE) and (
         "_tw_extra" not in frame.f_code.co_varnames  # launchers, which stand in the kernel's file
     )

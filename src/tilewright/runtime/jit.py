@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 import re
 import weakref
@@ -268,6 +269,10 @@ class JITFunction(KernelFunction, KernelInterface):
     @repr.setter
     def repr(self, value: Callable[[Any], str]) -> None:
         self._repr = value
+
+    def get_capture_scope(self) -> dict[str, Any]:
+        """The names that the kernel's code sees: its module's, and those of the functions around it, as in Triton."""
+        return self.__globals__ | inspect.getclosurevars(self.fn).nonlocals
 
     def __getstate__(self) -> dict[str, Any]:
         """The state that another process needs to launch or display an already compiled kernel.
