@@ -157,3 +157,41 @@ def test_a_launch_tells_passes_of_its_limit_on_registers():
     arguments, wanted = test_dots_in_flight.case(4)
     out = run_ptx(artifact, arguments, (1, 1, 1))[5]
     np.testing.assert_allclose(np.asarray(out), wanted, atol=2e-2)
+
+
+@tw.jit
+def masked_operand(S, K, Out, n, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    """Weights above the diagonal are not read, whatever stands there."""
+    m, c, d = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+    total = tl.zeros((M, D), tl.float32)
+    for start in range(0, n, N):
+        column = start + c
+        seen = (column[None, :] < n) & (m[:, None] >= column[None, :])
+        s = tl.load(S + m[:, None] * n + column[None, :], mask=seen, other=0.0)
+        k = tl.load(K + column[:, None] * D + d[None, :], mask=column[:, None] < n, other=0.0)
+        total += tl.dot(s, k)
+    tl.store(Out + m[:, None] * D + d[None, :], total)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_tiles_with_a_mask_of_their_own_are_an_iteration_ahead(target):
+    signature = dict.fromkeys(("S", "K"), dtypes.pointer_type(dtypes.float16))
+    signature |= {"Out": dtypes.pointer_type(dtypes.float32), "n": dtypes.int32}
+    signature |= {name: constexpr(value) for name, value in {"M": 64, "N": 32, "D": 64}.items()}
+    divisors = dict.fromkeys(("S", "K", "Out", "n"), 16)
+    module = build(masked_operand, signature, divisors).module
+    options = Options(num_warps=4, num_stages=2)
+    artifact = backend.compile(module, options, target_info(target))
+    rng, n = np.random.default_rng(3), 128
+    s = rng.standard_normal((n, n)).astype(np.float16)
+    k = (rng.standard_normal((n, 64)) / 8).astype(np.float16)
+    wanted = np.tril(s.astype(np.float64)) @ k.astype(np.float64)
+    s[np.triu_indices(n, 1)] = np.nan
+    arguments = [s, k, np.zeros((n, 64), np.float32), n]
+    out = run_ptx(artifact, arguments, (n // 64, 1, 1))[2]
+    np.testing.assert_allclose(np.asarray(out), wanted, atol=5e-3)
+    module = prepared(build(masked_operand, signature, divisors).module, 4, 2)
+    steps = nvidia_passes()
+    names = [step.name for step in steps]
+    run_pipeline(module, steps[: names.index("prefetch-loads") + 1], target_info(target))
+    assert not waited_for(module)

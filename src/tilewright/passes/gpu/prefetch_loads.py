@@ -38,6 +38,7 @@ from math import prod
 from typing import ClassVar, cast
 
 from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -267,8 +268,17 @@ def _can_move(load: tile.Load, loop: scf.ForOp) -> bool:
     ops, carried = sliced
     values = [*(v for op in ops for v in op.results), *carried]
     counted = any(loop.body.block.args[0] in op.operands for op in (load, *ops))
-    small = all(prod(tile.shape_of(v)) <= _LARGEST_OPERAND for v in values if tile.is_tile(v))
+    small = all(
+        prod(tile.shape_of(v)) <= _LARGEST_OPERAND or _takes_no_registers(v)
+        for v in values
+        if tile.is_tile(v)
+    )
     return small and (counted or bool(carried))
+
+
+def _takes_no_registers(value: SSAValue) -> bool:
+    """Whether a tile is a mask, or smaller tiles in another shape."""
+    return tile.element_of(value) == i1 or isinstance(value.owner, _STANDS_FOR)
 
 
 class _Prefetcher:
