@@ -105,8 +105,7 @@ class KernelCodegen(Codegen):
         self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
-        self.prints = False
-        self.reaches_first_cta = self.has_cluster_barrier = False
+        self.prints = self.reaches_first_cta = self.has_cluster_barrier = False
         self.maps = TensorMaps(function)
         self.function = self._declare()
         self.blocks = num_ctas_of(function)
@@ -136,6 +135,7 @@ class KernelCodegen(Codegen):
         self.overlap = programmatic_launch.ProgrammaticLaunch(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, which of the two buffers it used (None: neither), and where."""
+        self.gathered: dict[Operation, scratch_tiles.SharedTile] = {}  # what gathers read
         self.cluster_exchanges = ClusterExchanges(self)
         self.warp_exchanges = warp_exchange.WarpExchanges(self, function)
 

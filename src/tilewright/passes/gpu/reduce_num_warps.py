@@ -75,13 +75,14 @@ def _is_elementwise(loop: scf.ForOp) -> bool:
 
 
 def _mean_run(function: FuncOp) -> int:
-    """Elements that accesses to memory take at once on average: gathers and strided accesses one each, whoever does them,
-    so that more of them per thread only wait for each other."""
+    """Elements that accesses to memory take at once on average: gathers (from tiles, too) and strided accesses one each,
+    whoever does them, so that more of them per thread only wait for each other."""
     known = Facts(address_arithmetic(function))
     runs = [
         run_length(op, known) if isinstance(op, tile.View) and contiguous_dim(op) is not None else 1
         for op in function.walk()
-        if isinstance(op, _ACCESSES) and tile.is_tile(tile.accessed(op))
+        if isinstance(op, tile.GatherOp)
+        or (isinstance(op, _ACCESSES) and tile.is_tile(tile.accessed(op)))
     ]
     return max(1, sum(runs) // len(runs)) if runs else _LANES
 

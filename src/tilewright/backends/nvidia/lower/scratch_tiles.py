@@ -190,10 +190,15 @@ _IN_REGISTERS = (
 
 def follows_barrier(op: Operation) -> bool:
     """Return whether a CTA barrier precedes `op` with no shared-memory access in between."""
+    return isinstance(_last_exchange(op), gpu.BarrierOp)
+
+
+def _last_exchange(op: Operation) -> Operation | None:
+    """The last operation of the block in front of `op` that is not done in registers."""
     before = op.prev_op
     while before is not None and (is_pure_elementwise(before) or isinstance(before, _IN_REGISTERS)):
         before = before.prev_op
-    return isinstance(before, gpu.BarrierOp)
+    return before
 
 
 # ---- elements of other threads ----------------------------------------------------------------------------
@@ -221,9 +226,15 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
 
 
 def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
+    """Gather from a tile in scratch: of several gathers in a row of one tile the first stores it, for all of them."""
     layout, axis = gen.layout(op.result), op.axis.value.data
-    (where,) = store_to_shared(gen, op.source)
-    gen.barrier()
+    before = _last_exchange(op)
+    if isinstance(before, tile.GatherOp) and before.source is op.source:
+        where = gen.gathered[before]
+    else:
+        (where,) = store_to_shared(gen, op.source)
+        gen.barrier()
+    gen.gathered[op] = where
     parts = []
     for r, index in enumerate(gen.parts(op.index)):
         at = _coordinates(gen, layout, r)
