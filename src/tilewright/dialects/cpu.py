@@ -42,7 +42,6 @@ class FusionGroupOp(Op):
     `plan-scratch`, tiles. `width` is 0 until a pass fixes the lanes a chunk has.
     """
 
-    name = "cpu.fusion_group"
     iteration_space = prop_def(DenseArrayBase)
     results_ = var_result_def()
     body = region_def("single_block")
@@ -57,7 +56,6 @@ class FusionGroupOp(Op):
 class YieldOp(Op):
     """Ends a group; its operands are the group's results."""
 
-    name = "cpu.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
     assembly_format = "($values^ `:` type($values))? attr-dict"
@@ -70,7 +68,6 @@ class DotOp(PureOp):
     `plan` is the text of a `passes.cpu.dot_plan.DotPlan`.
     """
 
-    name = "cpu.dot"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     acc = operand_def(TensorType)
@@ -90,7 +87,6 @@ class PrepackedOp(Op):
     between this operation and the dot.
     """
 
-    name = "cpu.prepacked"
     pointer = operand_def(PtrType)
     layout = prop_def(StringAttr)
     result = result_def(TensorType)
@@ -104,7 +100,6 @@ class PrepackedOp(Op):
 class ScratchOp(PureOp):
     """A per-thread buffer; `offset` is its byte offset in the thread's scratch, -1 until planned."""
 
-    name = "cpu.scratch"
     offset = prop_def(IntegerAttr)
     result = result_def(BufferType)
     assembly_format = "`at` $offset attr-dict `:` type($result)"
@@ -114,37 +109,30 @@ class ScratchOp(PureOp):
 class BufferFromPtrOp(Op):
     """Memory from `pointer` on as a buffer that is only read."""
 
-    name = "cpu.buffer_from_ptr"
     pointer = operand_def(PtrType)
     result = result_def(BufferType)
-    assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
 
 @operation
 class ReadOp(Op):
     """The tile that a buffer holds now."""
 
-    name = "cpu.read"
     buffer = operand_def(BufferType)
     result = result_def(TensorType)
-    assembly_format = "$buffer attr-dict `:` type($buffer) `to` type($result)"
 
 
 @operation
 class WriteOp(Op):
     """Put a tile into a buffer."""
 
-    name = "cpu.write"
     value = operand_def(TensorType)
     buffer = operand_def(BufferType)
-    assembly_format = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)"
 
 
 @operation
 class BufferDotOp(Op):
     """`acc += lhs @ rhs` on buffers, in place."""
 
-    name = "cpu.buffer_dot"
     lhs = operand_def(BufferType)
     rhs = operand_def(BufferType)
     acc = operand_def(BufferType)
@@ -158,7 +146,6 @@ class BufferDotOp(Op):
 class HistogramBuffersOp(SegmentedOp):
     """`tile.histogram` on rank-1 buffers."""
 
-    name = "cpu.histogram_buffers"
     source = operand_def(BufferType)
     mask = opt_operand_def(BufferType)
     result = operand_def(BufferType)
@@ -172,37 +159,30 @@ class HistogramBuffersOp(SegmentedOp):
 class ScratchAddressOp(PureOp):
     """Address of byte `offset` in the running thread's scratch; a multiple of 64."""
 
-    name = "cpu.scratch_address"
     offset = prop_def(IntegerAttr)
     result = result_def(PtrType)
-    assembly_format = "$offset attr-dict `:` type($result)"
 
 
 @operation
 class SplatOp(PureOp):
     """A vector whose lanes are all the scalar."""
 
-    name = "cpu.splat"
     source = operand_def()
     result = result_def(VectorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
 @operation
 class IotaOp(PureOp):
     """`base, base+1, …`: one lane each."""
 
-    name = "cpu.iota"
     base = operand_def()
     result = result_def(VectorType)
-    assembly_format = "$base attr-dict `:` type($base) `to` type($result)"
 
 
 @operation
 class LaneMaskOp(PureOp):
     """Lanes `0 … count-1` are true; a negative count gives none, a large one all."""
 
-    name = "cpu.lane_mask"
     count = operand_def(i64)
     result = result_def(VectorType)
     assembly_format = "$count attr-dict `:` type($result)"
@@ -214,7 +194,6 @@ class VectorLoadOp(SegmentedOp):
     `other` (a vector or scalar; 0 when absent). `alignment` is in bytes. `prefetch_distance` fetches the lines
     so many bytes further into the cache."""
 
-    name = "cpu.vector_load"
     pointer = operand_def(PtrType)
     offset = operand_def(i64)
     mask = opt_operand_def()
@@ -232,7 +211,6 @@ class VectorLoadOp(SegmentedOp):
 class VectorStoreOp(Op):
     """Contiguous lanes to `pointer + offset` (elements); past the caches if `nontemporal`, which takes no mask."""
 
-    name = "cpu.vector_store"
     pointer = operand_def(PtrType)
     offset = operand_def(i64)
     value = operand_def()
@@ -249,7 +227,6 @@ class VectorStoreOp(Op):
 class GatherOp(SegmentedOp):
     """Lane i from `pointers[i]`; `other` as in `cpu.vector_load`."""
 
-    name = "cpu.gather"
     pointers = operand_def(VectorType)
     mask = opt_operand_def()
     other = opt_operand_def()
@@ -264,7 +241,6 @@ class GatherOp(SegmentedOp):
 class ScatterOp(Op):
     """Lane i to `pointers[i]`, lower lanes first."""
 
-    name = "cpu.scatter"
     pointers = operand_def(VectorType)
     value = operand_def(VectorType)
     mask = opt_operand_def()
@@ -275,7 +251,6 @@ class ScatterOp(Op):
 class SliceOp(PureOp):
     """Lanes `start … start+n-1` of a vector; a scalar when the result type is one."""
 
-    name = "cpu.slice"
     source = operand_def(VectorType)
     start = prop_def(IntegerAttr)
     result = result_def()
@@ -286,7 +261,6 @@ class SliceOp(PureOp):
 class SpliceOp(PureOp):
     """Lanes `start … start+n-1` of the `2n` lanes of `lhs` followed by `rhs`, both of `n` lanes."""
 
-    name = "cpu.splice"
     lhs = operand_def(VectorType)
     rhs = operand_def(VectorType)
     start = prop_def(IntegerAttr)
@@ -300,7 +274,6 @@ class SpliceOp(PureOp):
 class ShuffleXorOp(PureOp):
     """Lane `i` gets lane `i ^ mask` of `source`."""
 
-    name = "cpu.shuffle_xor"
     source = operand_def(VectorType)
     mask = prop_def(IntegerAttr)
     result = result_def(VectorType)
@@ -311,7 +284,6 @@ class ShuffleXorOp(PureOp):
 class AllTrueOp(PureOp):
     """Whether all lanes of a mask are true."""
 
-    name = "cpu.all_true"
     mask = operand_def(VectorType)
     result = result_def(i1)
     assembly_format = "$mask attr-dict `:` type($mask)"
@@ -321,20 +293,16 @@ class AllTrueOp(PureOp):
 class FromElementsOp(PureOp):
     """Scalars as the lanes of a vector."""
 
-    name = "cpu.from_elements"
     values = var_operand_def()
     result = result_def(VectorType)
-    assembly_format = "$values attr-dict `:` type($values) `to` type($result)"
 
 
 @operation
 class TransposeOp(PureOp):
     """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""
 
-    name = "cpu.transpose"
     rows = var_operand_def(VectorType)
     columns = var_result_def(VectorType)
-    assembly_format = "$rows attr-dict `:` type($rows) `to` type($columns)"
 
     def verify_(self) -> None:
         kinds = {v.type for v in (*self.rows, *self.columns)}
@@ -352,7 +320,6 @@ class CallMicrokernelOp(SegmentedOp):
     which the micro-kernel prefetches.
     """
 
-    name = "cpu.call_microkernel"
     lhs = operand_def(PtrType)
     rhs = operand_def(PtrType)
     acc = operand_def(PtrType)
@@ -372,7 +339,6 @@ class CallMicrokernelOp(SegmentedOp):
 class FaultIfOp(Op):
     """Record a fault of assertion `site` for this program when the scalar is true."""
 
-    name = "cpu.fault_if"
     condition = operand_def(i1)
     program = operand_def(i64)
     site = prop_def(IntegerAttr)
@@ -388,7 +354,6 @@ class CheckBoundsOp(SegmentedOp):
     that a vector of pointers points to.
     """
 
-    name = "cpu.check_bounds"
     pointer = operand_def()
     offset = opt_operand_def(i64)
     mask = opt_operand_def()
@@ -407,10 +372,8 @@ class CheckBoundsOp(SegmentedOp):
 class ArgumentOp(PureOp):
     """Slot `index` of the launch arguments (`docs/architecture.md`, native kernel ABI)."""
 
-    name = "cpu.argument"
     index = prop_def(IntegerAttr)
     result = result_def()
-    assembly_format = "$index attr-dict `:` type($result)"
 
 
 def lanes_of(value: SSAValue | Attribute) -> int:

@@ -41,10 +41,8 @@ def laid_out(element: Attribute, layout: Layout) -> Attribute:
 class ConvertLayoutOp(PureOp):
     """The tile in another layout: moves elements between registers, lanes, or through shared memory."""
 
-    name = "gpu.convert_layout"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         same_shape(self, self.source, self.result)
@@ -64,11 +62,9 @@ class SplitOverLanesOp(PureOp):
     until `gpu.sum_over_lanes`.
     """
 
-    name = "gpu.split_over_lanes"
     source = operand_def(TensorType)
     lanes = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$source `,` $lanes attr-dict `:` type($source) `to` type($result)"
     verify_: Any = rules.verify_parts
 
 
@@ -76,11 +72,9 @@ class SplitOverLanesOp(PureOp):
 class SumOverLanesOp(PureOp):
     """The tile of which lanes that differ in the bits `lanes` of their index hold parts."""
 
-    name = "gpu.sum_over_lanes"
     source = operand_def(TensorType)
     lanes = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$source `,` $lanes attr-dict `:` type($source) `to` type($result)"
     verify_: Any = rules.verify_parts
 
 
@@ -88,7 +82,6 @@ class SumOverLanesOp(PureOp):
 class ExtractSliceOp(PureOp):
     """The slice of a tile that begins at `start`: a subset of the registers of every thread (`Layout.subtile`)."""
 
-    name = "gpu.extract_slice"
     source = operand_def(TensorType)
     start = prop_def(DenseArrayBase)
     result = result_def(TensorType)
@@ -99,9 +92,6 @@ class ExtractSliceOp(PureOp):
 @operation
 class BarrierOp(Op):
     """Synchronize all threads of the program; writes before the barrier are visible after it."""
-
-    name = "gpu.barrier"
-    assembly_format = "attr-dict"
 
 
 # ---- shared memory ---------------------------------------------------------------------------------
@@ -124,28 +114,22 @@ def shared_layout_of(value: SSAValue) -> SharedLayout:
 class LocalAllocOp(Op):
     """Allocate a buffer in shared memory; its contents are undefined until written."""
 
-    name = "gpu.local_alloc"
     result = result_def(SharedType)
-    assembly_format = "attr-dict `:` type($result)"
 
 
 @operation
 class LocalDeallocOp(Op):
     """Free the buffers. Their shared memory may be reused after the next `gpu.barrier`."""
 
-    name = "gpu.local_dealloc"
     buffers = var_operand_def(SharedType)
-    assembly_format = "$buffers attr-dict `:` type($buffers)"
 
 
 @operation
 class MemdescTransOp(PureOp):
     """A buffer as the transposed tiles: the same bytes, contiguous along the other dimension."""
 
-    name = "gpu.memdesc_trans"
     source = operand_def(SharedType)
     result = result_def(SharedType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
     verify_: Any = rules.verify_memdesc_trans
 
 
@@ -153,7 +137,6 @@ class MemdescTransOp(PureOp):
 class LocalStoreOp(Op):
     """Write a tile to stage `stage` of a buffer; visible to other threads after a `gpu.barrier`."""
 
-    name = "gpu.local_store"
     source = operand_def(TensorType)
     buffer = operand_def(SharedType)
     stage = operand_def(i32)
@@ -172,7 +155,6 @@ class LocalTransposeOp(Op):
     The result is visible to other threads after a `gpu.barrier`.
     """
 
-    name = "gpu.local_transpose"
     source = operand_def(SharedType)
     source_stage = operand_def(i32)
     target = operand_def(SharedType)
@@ -188,7 +170,6 @@ class LocalTransposeOp(Op):
 class LocalLoadOp(Op):
     """Read stage `stage` of a buffer into registers."""
 
-    name = "gpu.local_load"
     buffer = operand_def(SharedType)
     stage = operand_def(i32)
     result = result_def(TensorType)
@@ -207,7 +188,6 @@ class AsyncCopyOp(SegmentedOp):
     `gpu.async_wait` has waited for that group.
     """
 
-    name = "gpu.async_copy"
     base = operand_def(tile.PtrType)
     strides = var_operand_def(i64)
     starts = var_operand_def(i64)
@@ -236,7 +216,6 @@ class PrefetchOp(Op):
     `count` is `extent` at most, and may be negative. A hint: no value depends on it. The elements are in an array.
     """
 
-    name = "gpu.prefetch"
     base = operand_def(tile.PtrType)
     count = operand_def(i64)
     pred = operand_def(i1)
@@ -248,17 +227,12 @@ class PrefetchOp(Op):
 class AsyncCommitGroupOp(Op):
     """Close a commit group (it may be empty)."""
 
-    name = "gpu.async_commit_group"
-    assembly_format = "attr-dict"
-
 
 @operation
 class AsyncWaitOp(Op):
     """Wait until at most `pending` commit groups of this thread are in flight."""
 
-    name = "gpu.async_wait"
     pending = prop_def(IntegerAttr)
-    assembly_format = "$pending attr-dict"
 
 
 @operation
@@ -269,7 +243,6 @@ class MbarrierInitOp(Op):
     `arrival_count` warps (`gpu.mbarrier_arrive`).
     """
 
-    name = "gpu.mbarrier_init"
     arrival_count = opt_prop_def(IntegerAttr)
     result = result_def(MbarriersType)
     assembly_format = "(`of` $arrival_count^)? attr-dict `:` type($result)"
@@ -279,7 +252,6 @@ class MbarrierInitOp(Op):
 class MbarrierArriveOp(Op):
     """Each warp of the program arrives at a stage's mbarrier, if `pred`: it releases the stage."""
 
-    name = "gpu.mbarrier_arrive"
     barriers = operand_def(MbarriersType)
     stage = operand_def(i32)
     pred = operand_def(i1)
@@ -296,7 +268,6 @@ class ProducerWarpOp(Op):
     keeps `producer_registers`, and the program's warps get `consumer_registers` (PTX ISA, `setmaxnreg`).
     """
 
-    name = "gpu.producer_warp"
     producer_registers = opt_prop_def(IntegerAttr)
     consumer_registers = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
@@ -309,9 +280,7 @@ class ProducerWarpOp(Op):
 class ElectOp(Op):
     """True in one thread of the program, which issues TMA operations."""
 
-    name = "gpu.elect"
     result = result_def(i1)
-    assembly_format = "attr-dict `:` type($result)"
     verify_: Any = rules.verify_elected
 
 
@@ -319,7 +288,6 @@ class ElectOp(Op):
 class MbarrierArriveExpectTxOp(Op):
     """Arrive at a stage's mbarrier and expect `bytes` of TMA loads in this phase."""
 
-    name = "gpu.mbarrier_arrive_expect_tx"
     barriers = operand_def(MbarriersType)
     stage = operand_def(i32)
     bytes = prop_def(IntegerAttr)
@@ -341,7 +309,6 @@ class TmaLoadOp(SegmentedOp):
     along none beyond the array's end. The bytes count towards the stage's mbarrier.
     """
 
-    name = "gpu.tma_load"
     base = operand_def(tile.PtrType)
     global_dims = var_operand_def(i64)
     global_strides = var_operand_def(i64)
@@ -364,7 +331,6 @@ class TmaLoadOp(SegmentedOp):
 class MbarrierWaitOp(Op):
     """Wait for the completion of phase `phase` (0 or 1) of a stage's mbarrier."""
 
-    name = "gpu.mbarrier_wait"
     barriers = operand_def(MbarriersType)
     stage = operand_def(i32)
     phase = operand_def(i32)
@@ -379,7 +345,6 @@ class TmaStoreOp(SegmentedOp):
     `gpu.tma_store_wait`; the data is in memory at the end of the program, or after a wait with `complete`.
     """
 
-    name = "gpu.tma_store"
     base = operand_def(tile.PtrType)
     global_dims = var_operand_def(i64)
     global_strides = var_operand_def(i64)
@@ -404,7 +369,6 @@ class TmaStoreWaitOp(Op):
     With `complete`, until they are in memory as well.
     """
 
-    name = "gpu.tma_store_wait"
     buffer = operand_def(SharedType)
     pending = opt_prop_def(IntegerAttr)
     complete = opt_prop_def(UnitAttr)
@@ -422,7 +386,6 @@ class WgmmaOp(Op):
     permuted rows (`layouts/wgmma_partition.py`). `max_num_imprecise_acc` is that of `tile.dot`.
     """
 
-    name = "gpu.wgmma"
     lhs = operand_def(SharedType | TensorType)
     lhs_stage = operand_def(i32)
     rhs = operand_def(SharedType)
@@ -442,11 +405,9 @@ class WgmmaOp(Op):
 class WgmmaWaitOp(Op):
     """Wait until at most `pending` groups of MMAs are in flight; passes the accumulator through."""
 
-    name = "gpu.wgmma_wait"
     acc = operand_def(TensorType)
     pending = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$acc `,` $pending attr-dict `:` type($acc) `to` type($result)"
 
     def verify_(self) -> None:
         require(self.acc.type == self.result.type, "gpu.wgmma_wait: types differ")
@@ -462,7 +423,6 @@ class EncodeTensorMapOp(SegmentedOp):
     later ones, and prior TMA stores have completed. All threads of the program participate.
     """
 
-    name = "gpu.encode_tensor_map"
     base = operand_def(tile.PtrType)
     global_dims = var_operand_def(i64)
     global_strides = var_operand_def(i64)
@@ -485,7 +445,6 @@ class ProxyFenceOp(Op):
     """If `pred`, order prior global-memory accesses of the program, including TMA stores, before the TMA operations
     after the next barrier (PTX ISA, `fence.proxy.async`)."""
 
-    name = "gpu.proxy_fence"
     pred = operand_def(i1)
     assembly_format = "$pred attr-dict"
 

@@ -2,10 +2,10 @@
 
 @operation
 class SplatOp(PureOp):
-    name = "tile.splat"
     source = operand_def()
     result = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+declares `tile.splat` in a module of `tilewright.dialects.tile`, printed as `tile.splat %x : f32 to tensor<64xf32>`.
 """
 
 # ruff: noqa: F401 - `import *` of this module gives all that operations are declared with
@@ -13,6 +13,7 @@ class SplatOp(PureOp):
 from __future__ import annotations
 
 import functools
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ from xdsl.irdl import (
     IRDLOperation,
     OpDef,
     OptOperandDef,
+    OptPropertyDef,
     ParsePropInAttrDict,
     VarOperandDef,
     irdl_attr_definition,
@@ -77,12 +79,38 @@ _Kind = TypeVar("_Kind", bound=type[IRDLOperation])
 
 
 def operation(kind: _Kind) -> _Kind:
-    """Decorates the class of an operation; of a `SegmentedOp`, operands are accessed faster than by xDSL."""
+    """Decorates the class of an operation.
+
+    Without a `name` it is called after its class and the dialect, which is its module's in `tilewright.dialects`;
+    without an `assembly_format` it has the usual one. Operands of a `SegmentedOp` are accessed faster than by xDSL.
+    """
+    if "name" not in vars(kind):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__.removesuffix("Op")).lower()
+        kind.name = f"{kind.__module__.split('.')[2]}.{words}"
+    kind.assembly_format = kind.assembly_format or _usual_format(kind)
     defined: Any = irdl_op_definition(kind)
     if issubclass(kind, SegmentedOp):
         for position, (name, operand) in enumerate(irdl_definition(kind).operands):
             setattr(defined, name, _accessor(position, operand))
     return defined
+
+
+def _usual_format(kind: type[IRDLOperation]) -> str | None:
+    """Operands and required properties, then the types of operands and results; None if a region or an operand that may
+    be absent needs a format of its own."""
+    fields: list[tuple[str, Any]] = [f for parent in kind.mro() for f in vars(parent).items()]
+
+    def names(field: Any) -> list[str]:
+        """The fields of the kind of this one."""
+        return [n for n, f in fields if type(f) is type(field) and f.cls is not OptPropertyDef]
+
+    operands, results = names(operand_def()), names(result_def())
+    if names(region_def()) or any(getattr(f, "cls", None) is OptOperandDef for _, f in fields):
+        return None
+    values = " `,` ".join(f"${name}" for name in (*operands, *names(prop_def())))
+    types = [" `,` ".join(f"type(${name})" for name in listed) for listed in (operands, results)]
+    typed = " `to` ".join(filter(None, types))
+    return f"{values} attr-dict {f'`:` {typed}' if typed else ''}".strip()
 
 
 def irdl_definition(kind: Any) -> OpDef:

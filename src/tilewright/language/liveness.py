@@ -57,14 +57,23 @@ def _stores(node: ast.AST) -> list[str]:
 
 def exits_loop_or_function(statements: Iterable[ast.stmt], in_loop: bool = True) -> bool:
     """Whether some path through `statements` may leave it by `return`, `break` or `continue`."""
+    return _exits(statements, (ast.Return, ast.Break, ast.Continue) if in_loop else (ast.Return,))
+
+
+def has_break(statements: Iterable[ast.stmt]) -> bool:
+    """Whether a `break` or `return` in `statements` can end the loop whose body they are."""
+    return _exits(statements, (ast.Return, ast.Break))
+
+
+def _exits(statements: Iterable[ast.stmt], kinds: tuple[type[ast.stmt], ...]) -> bool:
+    """Whether some path meets a statement of these kinds, or a `return` in an inner loop."""
     for s in statements:
-        if isinstance(s, ast.Return) or (in_loop and isinstance(s, (ast.Break, ast.Continue))):
+        if isinstance(s, kinds):
             return True
         if isinstance(s, ast.If | ast.With):
-            parts = [s.body, getattr(s, "orelse", [])]
-            if any(exits_loop_or_function(part, in_loop) for part in parts):
+            if _exits(s.body, kinds) or _exits(getattr(s, "orelse", []), kinds):
                 return True
-        if isinstance(s, ast.For | ast.While) and exits_loop_or_function(s.body, False):
+        elif isinstance(s, ast.For | ast.While) and _exits(s.body, (ast.Return,)):
             return True
     return False
 
@@ -77,19 +86,6 @@ def is_constexpr_annotation(node: ast.AnnAssign) -> bool:
 def has_call(node: ast.expr) -> bool:
     """Whether evaluating `node` calls anything, and so may touch memory."""
     return any(isinstance(n, ast.Call) for n in ast.walk(node))
-
-
-def has_break(statements: Iterable[ast.stmt]) -> bool:
-    """Whether a `break` or `return` in `statements` can end the loop whose body they are."""
-    return any(
-        isinstance(s, ast.Break | ast.Return)
-        or (
-            isinstance(s, ast.If | ast.With)
-            and (has_break(s.body) or has_break(getattr(s, "orelse", [])))
-        )
-        or (isinstance(s, ast.For | ast.While) and exits_loop_or_function(s.body, False))
-        for s in statements
-    )
 
 
 class FunctionAnalysis:

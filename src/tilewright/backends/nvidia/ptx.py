@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from llvmlite import binding
 
 from tilewright import config
 from tilewright.backends.base import Options
+from tilewright.backends.nvidia import tools
 from tilewright.backends.nvidia.llvm_passes import (
     leave_out_strength_reduction,
     optimize,
@@ -168,9 +168,7 @@ def _libdevice_places() -> Iterator[Path]:
         ("nvidia", "nvvm/libdevice"),
         ("triton", "backends/nvidia/lib"),
     ):
-        spec = importlib.util.find_spec(package)
-        for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-            yield Path(place) / inside / name
+        yield from tools.in_wheel(package, f"{inside}/{name}")
     for root in (Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*"))):
         yield root / "nvvm" / "libdevice" / name
 

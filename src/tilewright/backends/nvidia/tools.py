@@ -39,10 +39,15 @@ def _places(tool: str, cuda_home: str | None) -> Iterator[Path]:
     if cuda_home is not None:
         yield Path(cuda_home) / "bin" / tool
     for package, folder in _WHEELS:
-        spec = importlib.util.find_spec(package)
-        for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-            yield Path(root) / folder / tool
+        yield from in_wheel(package, f"{folder}/{tool}")
     yield Path("/usr/local/cuda/bin") / tool
+
+
+def in_wheel(package: str, file: str) -> Iterator[Path]:
+    """Where a file of an installed package may be; nothing without the package."""
+    spec = importlib.util.find_spec(package)
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        yield Path(root) / file
 
 
 def fingerprint(tool: str) -> str:

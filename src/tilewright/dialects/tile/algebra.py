@@ -21,14 +21,12 @@ class DotOp(PureOp):
     k may be summed at the reduced precision of a GPU's 8-bit tensor cores (any number without it).
     """
 
-    name = "tile.dot"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     acc = operand_def(TensorType)
     input_precision = prop_def(StringAttr)
     max_num_imprecise_acc = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$lhs `,` $rhs `,` $acc `,` $input_precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
 
     def verify_(self) -> None:
         a, b, c = shape_of(self.lhs), shape_of(self.rhs), shape_of(self.acc)
@@ -49,7 +47,6 @@ class ReduceOp(PureOp):
     combination is not fixed. Results drop the axis; a rank-1 operand gives scalars.
     """
 
-    name = "tile.reduce"
     inputs = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     results_ = var_result_def()
@@ -70,7 +67,6 @@ class ReduceOp(PureOp):
 class ScanOp(PureOp):
     """Inclusive scan along `axis` (from the end when `reverse`) with the `combine` region."""
 
-    name = "tile.scan"
     inputs = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     reverse = prop_def(BoolAttr)
@@ -86,17 +82,14 @@ class ScanOp(PureOp):
 class YieldOp(Op):
     """Ends a `combine` region."""
 
-    name = "tile.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
-    assembly_format = "$values attr-dict `:` type($values)"
 
 
 @operation
 class HistogramOp(PureOp):
     """Counts of the values 0 … bins-1 in a rank-1 integer tile; i32."""
 
-    name = "tile.histogram"
     source = operand_def(TensorType)
     mask = opt_operand_def(TensorType)
     result = result_def(TensorType)

@@ -99,7 +99,6 @@ def _parse_claim(parser: AttrParser) -> tuple[str, tuple[int, ...]]:
 class ClaimOp(Op):
     """A pass's claim about scalars (see `MEANING`); executing it does nothing."""
 
-    name = "tile.claim"
     assumes = prop_def(AssumesAttr)
     values = var_operand_def(IntegerType)
     assembly_format = "$assumes (`of` $values^ `:` type($values))? attr-dict"

@@ -48,13 +48,11 @@ class CmpFOp(_CmpOp):
 class SelectOp(Op):
     """`condition ? lhs : rhs` per element; all three have one shape."""
 
-    name = "tile.select"
     condition = operand_def()
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
         require(
@@ -69,7 +67,6 @@ class _SameTypeBinary(Op):
     rhs = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise())
-    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
         require(self.lhs.type == self.rhs.type == self.result.type, f"{self.name}: types differ")
@@ -97,7 +94,6 @@ class MulSigmoidOp(_SameTypeBinary):
     be any number from 0 to `lhs`. The tolerance allows elements to share a reciprocal.
     """
 
-    name = "tile.mul_sigmoid"
     function = prop_def(StringAttr)
     assembly_format = (
         "$function `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
@@ -116,12 +112,10 @@ class FpCastOp(Op):
     Conversions with the default rounding (to nearest, ties to even) are `arith.truncf`/`extf`.
     """
 
-    name = "tile.fp_cast"
     source = operand_def()
     rounding = prop_def(StringAttr)
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$source `,` $rounding attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         elementwise(self, self.source, self.result)
@@ -139,7 +133,6 @@ class OptimizationBarrierOp(Op):
     would stay live in registers until here. Barriers of one tile have different `number`s.
     """
 
-    name = "tile.optimization_barrier"
     source = operand_def()
     number = prop_def(IntegerAttr)
     result = result_def()
@@ -156,14 +149,11 @@ class _Reinterpretation(Op):
     source = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
 @operation
 class BitcastOp(_Reinterpretation):
     """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
-
-    name = "tile.bitcast"
 
     def verify_(self) -> None:
         elementwise(self, self.source, self.result)
@@ -175,8 +165,6 @@ class BitcastOp(_Reinterpretation):
 class IntToPtrOp(_Reinterpretation):
     """i64 byte address to pointer."""
 
-    name = "tile.int_to_ptr"
-
     def verify_(self) -> None:
         _verify_address(self, self.source, self.result)
 
@@ -184,8 +172,6 @@ class IntToPtrOp(_Reinterpretation):
 @operation
 class PtrToIntOp(_Reinterpretation):
     """Pointer to i64 byte address."""
-
-    name = "tile.ptr_to_int"
 
     def verify_(self) -> None:
         _verify_address(self, self.result, self.source)
@@ -205,7 +191,6 @@ class LibmOp(Op):
     `isnan`/`isinf`/`isfinite` whose result is i1.
     """
 
-    name = "tile.libm"
     function = prop_def(StringAttr)
     arguments = var_operand_def()
     result = result_def()

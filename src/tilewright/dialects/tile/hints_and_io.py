@@ -17,13 +17,11 @@ class HintOp(Op):
     "aligned" promises what "multiple_of" does, by the contract of an operation (`tl.make_tensor_descriptor`)
     rather than in the author's words. It is dropped where the launcher knows the value (`simplify`)."""
 
-    name = "tile.hint"
     source = operand_def()
     kind = prop_def(StringAttr)
     values = prop_def(DenseArrayBase.constr(i64))
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$source `,` $kind `,` $values attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         require(self.source.type == self.result.type, "tile.hint: types differ")
@@ -33,24 +31,18 @@ class HintOp(Op):
 class AssumeOp(Op):
     """The author's promise that a scalar i1 is true."""
 
-    name = "tile.assume"
     condition = operand_def(IntegerType(1))
-    assembly_format = "$condition attr-dict `:` type($condition)"
 
 
 @operation
 class BarrierOp(Op):
     """`tl.debug_barrier`: orders the program's earlier memory accesses before its later ones."""
 
-    name = "tile.barrier"
-    assembly_format = "attr-dict"
-
 
 @operation
 class PrintOp(Op):
     """Print scalars or tiles, one line a lane, with program id and lane coordinates."""
 
-    name = "tile.print"
     prefix = prop_def(StringAttr)
     hex = prop_def(BoolAttr)
     signed = prop_def(DenseArrayBase.constr(i1))
@@ -73,7 +65,6 @@ class InlineAsmOp(Op):
     as often as it is written, though for elements that several threads hold more than once.
     """
 
-    name = "tile.inline_asm"
     asm = prop_def(StringAttr)
     constraints = prop_def(StringAttr)
     pack = prop_def(IntegerAttr)
@@ -93,10 +84,8 @@ class InlineAsmOp(Op):
 class AssertOp(Op):
     """Fault with `message` if the i1 scalar or any element of the i1 tile is false."""
 
-    name = "tile.assert"
     condition = operand_def()
     message = prop_def(StringAttr)
-    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
 
     def verify_(self) -> None:
         require_element(self, self.condition, i1, "the condition")

@@ -19,9 +19,6 @@ class AddPtrOp(Op):
     offset = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = (
-        "$pointer `,` $offset attr-dict `:` type($pointer) `,` type($offset) `to` type($result)"
-    )
 
     def verify_(self) -> None:
         require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
@@ -39,7 +36,6 @@ class LoadOp(SegmentedOp):
     Lanes whose `mask` is false touch no memory and give `other` (0 without it).
     """
 
-    name = "tile.load"
     pointer = operand_def()
     mask = opt_operand_def()
     other = opt_operand_def()
@@ -63,7 +59,6 @@ class LoadOp(SegmentedOp):
 class StoreOp(Op):
     """Write through a pointer or a tile of pointers; masked-off lanes touch no memory."""
 
-    name = "tile.store"
     pointer = operand_def()
     value = operand_def()
     mask = opt_operand_def()
@@ -97,7 +92,6 @@ class AtomicRMWOp(Op):
     "exclusive" (`EXCLUSIVE`, CPUs only).
     """
 
-    name = "tile.atomic_rmw"
     kind = prop_def(StringAttr)
     sem = prop_def(StringAttr)
     scope = prop_def(StringAttr)
@@ -126,7 +120,6 @@ class AtomicRMWOp(Op):
 class AtomicCASOp(Op):
     """Atomic compare-and-swap; gives the old value."""
 
-    name = "tile.atomic_cas"
     sem = prop_def(StringAttr)
     scope = prop_def(StringAttr)
     pointer = operand_def()
@@ -163,7 +156,6 @@ class LoadViewOp(SegmentedOp):
     scalar; 0 when absent).
     """
 
-    name = "tile.load_view"
     base = operand_def(PtrType)
     strides = var_operand_def(i64)
     starts = var_operand_def(i64)
@@ -194,7 +186,6 @@ class LoadViewOp(SegmentedOp):
 class StoreViewOp(SegmentedOp):
     """A structured store; the address and mask operands are those of `tile.load_view`."""
 
-    name = "tile.store_view"
     base = operand_def(PtrType)
     strides = var_operand_def(i64)
     starts = var_operand_def(i64)

@@ -13,31 +13,25 @@ from tilewright.dialects.tile.layout_verification import same_layout, verify_com
 class ProgramIdOp(PureOp):
     """Index of this program along grid axis 0, 1 or 2."""
 
-    name = "tile.program_id"
     axis = prop_def(IntegerAttr)
     result = result_def(i32)
-    assembly_format = "$axis attr-dict `:` type($result)"
 
 
 @operation
 class NumProgramsOp(PureOp):
     """Extent of grid axis 0, 1 or 2."""
 
-    name = "tile.num_programs"
     axis = prop_def(IntegerAttr)
     result = result_def(i32)
-    assembly_format = "$axis attr-dict `:` type($result)"
 
 
 @operation
 class ArangeOp(PureOp):
     """`[start, start+1, …, end-1]` as `tensor<(end-start) x i32>`."""
 
-    name = "tile.arange"
     start = prop_def(IntegerAttr)
     end = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$start `,` $end attr-dict `:` type($result)"
 
     def verify_(self) -> None:
         extent = self.end.value.data - self.start.value.data
@@ -48,10 +42,8 @@ class ArangeOp(PureOp):
 class SplatOp(PureOp):
     """A tile whose every element is the scalar operand."""
 
-    name = "tile.splat"
     source = operand_def()
     result = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         require(element_of(self.result) == self.source.type, "tile.splat: element type differs")
@@ -61,10 +53,8 @@ class SplatOp(PureOp):
 class BroadcastOp(PureOp):
     """Same rank; extents of 1 are repeated to the result's extent."""
 
-    name = "tile.broadcast"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         a, b = shape_of(self.source), shape_of(self.result)
@@ -81,11 +71,9 @@ class BroadcastOp(PureOp):
 class ExpandDimsOp(PureOp):
     """Insert an extent of 1 at `axis` of the result."""
 
-    name = "tile.expand_dims"
     source = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$source `,` $axis attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         shape, axis = list(shape_of(self.source)), self.axis.value.data
@@ -99,10 +87,8 @@ class ExpandDimsOp(PureOp):
 class ReshapeOp(PureOp):
     """Same elements in row-major order, other extents."""
 
-    name = "tile.reshape"
     source = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         source, result = shape_of(self.source), shape_of(self.result)
@@ -116,11 +102,9 @@ class ReshapeOp(PureOp):
 class TransOp(PureOp):
     """Permute dimensions: dimension d of the result is dimension `order[d]` of the source."""
 
-    name = "tile.trans"
     source = operand_def(TensorType)
     order = prop_def(DenseArrayBase.constr(i64))
     result = result_def(TensorType)
-    assembly_format = "$source `,` $order attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
         shape = shape_of(self.source)
@@ -142,11 +126,9 @@ class TransOp(PureOp):
 class JoinOp(PureOp):
     """Two tiles of one shape into a new last dimension of extent 2."""
 
-    name = "tile.join"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
         require(self.lhs.type == self.rhs.type, "tile.join: types differ")
@@ -160,11 +142,9 @@ class JoinOp(PureOp):
 class SplitOp(PureOp):
     """The two halves of a last dimension of extent 2."""
 
-    name = "tile.split"
     source = operand_def(TensorType)
     lhs = result_def(TensorType)
     rhs = result_def(TensorType)
-    assembly_format = "$source attr-dict `:` type($source) `to` type($lhs) `,` type($rhs)"
 
     def verify_(self) -> None:
         elementwise(self, self.lhs, self.rhs)
@@ -179,15 +159,11 @@ class SplitOp(PureOp):
 class CatOp(Op):
     """Concatenate two tiles along `axis`."""
 
-    name = "tile.cat"
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), MovesLanes())
-    assembly_format = (
-        "$lhs `,` $rhs `,` $axis attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
-    )
 
     def verify_(self) -> None:
         a, b, axis = list(shape_of(self.lhs)), shape_of(self.rhs), self.axis.value.data
@@ -202,13 +178,11 @@ class CatOp(Op):
 class GatherOp(Op):
     """`result[i, j] = source[index[i, j], j]` for axis 0 and so on."""
 
-    name = "tile.gather"
     source = operand_def(TensorType)
     index = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), MovesLanes())
-    assembly_format = "$source `,` $index `,` $axis attr-dict `:` type($source) `,` type($index) `to` type($result)"
 
     def verify_(self) -> None:
         elementwise(self, self.index, self.result)

@@ -24,11 +24,16 @@ from tilewright.targets import Feature
 _NAMES: dict[type[Attribute], str] = {Float8E5M2Type: "e5m2", Float8E4M3FNType: "e4m3"}
 
 
+def _has_conversion(gen: KernelCodegen, wide: Attribute) -> bool:
+    """Whether the target has `cvt` between 8-bit floats and `wide`, itself or by way of fp16."""
+    known = wide == f32 or isinstance(wide, Float16Type | BFloat16Type)
+    return known and gen.target.has(Feature.FLOAT8_CONVERSIONS)
+
+
 def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
     """Convert four elements at a time if the target has `cvt` to 8-bit floats, else one at a time."""
     source, name = tile.element_of(op.input), _NAMES.get(type(tile.element_of(op.result)))
-    known = source == f32 or isinstance(source, Float16Type | BFloat16Type)
-    if name is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
+    if name is None or not _has_conversion(gen, source):
         gen.elementwise(op)
         return
     halves = isinstance(source, Float16Type)
@@ -47,8 +52,7 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
 def lower_extf(gen: KernelCodegen, op: arith.ExtFOp) -> None:
     """Convert two elements at a time to fp16, and those to wider floats."""
     name, wide = _NAMES.get(type(tile.element_of(op.input))), tile.element_of(op.result)
-    known = wide == f32 or isinstance(wide, Float16Type | BFloat16Type)
-    if name is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
+    if name is None or not _has_conversion(gen, wide):
         gen.elementwise(op)
         return
     layout, parts = gpu.layout_of(op.result), gen.parts(op.input)

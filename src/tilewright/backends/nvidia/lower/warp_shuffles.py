@@ -43,15 +43,18 @@ Shuffles = tuple[tuple[int, ...], tuple[Place, ...]]
 layout."""
 
 
+def _stay_in_warps(source: Layout, target: Layout) -> bool:
+    """Whether the warps of two layouts hold the same elements."""
+    steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
+    disjoint = source.has_disjoint_bits and target.has_disjoint_bits
+    return source.warps == target.warps and steps[0] == steps[1] and disjoint
+
+
 @lru_cache(maxsize=1024)
 def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
     """Plan the shuffles of a conversion. None if warps exchange elements, the source register depends on the lane, or
     shared memory is cheaper."""
-    steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
-    disjoint = source.has_disjoint_bits and target.has_disjoint_bits
-    if source.warps != target.warps or steps[0] != steps[1] or not disjoint:
-        return None
-    if len(target.register_of) > _MOST_SHUFFLES:
+    if not _stay_in_warps(source, target) or len(target.register_of) > _MOST_SHUFFLES:
         return None
     held: dict[tuple[int, ...], list[Place]] = {}
     for register in sorted(set(source.register_of.values())):
@@ -131,11 +134,7 @@ these bits (the first bit is the least significant)."""
 @lru_cache(maxsize=1024)
 def plan_selects(source: Layout, target: Layout) -> Selects | None:
     """Plan the selects of a conversion. None if a lane needs an element that it does not hold."""
-    steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
-    disjoint = source.has_disjoint_bits and target.has_disjoint_bits
-    if source.warps != target.warps or steps[0] != steps[1] or not disjoint:
-        return None
-    if source.block != target.block:
+    if not _stay_in_warps(source, target) or source.block != target.block:
         return None
     moved = [_difference(a, b) for a, b in zip(source.lanes, target.lanes, strict=True)]
     bits = tuple(bit for bit, vector in enumerate(moved) if any(vector))

@@ -124,18 +124,17 @@ def _exact_zeros(a: Fact, divisor: int | None) -> int:
     return max(0, a.zeros - trailing_zeros(divisor, a.bits))
 
 
-def _divisor(b: Fact, positive: bool) -> tuple[int, int] | None:
-    """The signed range of a divisor; None if it may be 0."""
+def _divisor(a: Fact, b: Fact, positive: bool) -> tuple[int, int] | None:
+    """The signed range of a divisor of `a`; None if it may be 0, or -1 where the quotient overflows."""
     low, high = max(b.smin, 1) if positive else b.smin, b.smax
-    return None if low > high or low <= 0 <= high else (low, high)
+    overflows = a.smin == -(1 << a.bits - 1) and high == -1
+    return None if low > high or low <= 0 <= high or overflows else (low, high)
 
 
 def divide_signed(a: Fact, b: Fact, positive: bool = False) -> Fact:
     """`a / b`, truncated towards zero."""
-    divisor = _divisor(b, positive)
+    divisor = _divisor(a, b, positive)
     if divisor is None:
-        return top(a.bits)
-    if a.smin == -(1 << a.bits - 1) and divisor[1] == -1:
         return top(a.bits)
     corners = [_quotient(x, y) for x in (a.smin, a.smax) for y in divisor]
     return signed_range(a.bits, min(corners), max(corners), _exact_zeros(a, b.constant))
@@ -151,10 +150,8 @@ def divide_unsigned(a: Fact, b: Fact) -> Fact:
 
 def remainder_signed(a: Fact, b: Fact, positive: bool = False) -> Fact:
     """`a - a / b * b`: it has the sign of `a`."""
-    divisor = _divisor(b, positive)
+    divisor = _divisor(a, b, positive)
     if divisor is None:
-        return top(a.bits)
-    if a.smin == -(1 << a.bits - 1) and divisor[1] == -1:
         return top(a.bits)
     least, most = sorted(abs(end) for end in divisor)
     if -least < a.smin and a.smax < least:
