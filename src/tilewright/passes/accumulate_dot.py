@@ -25,7 +25,6 @@ dot of small numbers is lost next to a large one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
@@ -41,7 +40,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class AccumulateDot(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    relevant_ops = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         changed = False

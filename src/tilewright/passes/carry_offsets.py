@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, UnitAttr, i64
@@ -69,7 +68,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class CarryOffsets(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
+    relevant_ops = ("scf.for", "scf.while", "scf.if")
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         changed = False

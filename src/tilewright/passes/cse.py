@@ -28,7 +28,6 @@ import functools
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
@@ -47,7 +46,7 @@ Table = dict[Hashable, list[Operation]]
 
 @dataclass(frozen=True)
 class Cse(Pass):
-    idempotent: ClassVar[bool] = True
+    idempotent = True
     loads: bool = False
     """Eliminate redundant loads of a block, too."""
 

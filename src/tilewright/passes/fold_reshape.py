@@ -22,7 +22,6 @@ indexed, stay; so do loads with other users, or with a tile for what is beyond.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -35,8 +34,8 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class FoldReshape(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reshape",)
-    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+    relevant_ops = ("tile.reshape",)
+    requires = ("raise-access",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):

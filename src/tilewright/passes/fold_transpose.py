@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
@@ -35,8 +35,8 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class FoldTranspose(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.trans",)
-    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+    relevant_ops = ("tile.trans",)
+    requires = ("raise-access",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):

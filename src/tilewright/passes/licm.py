@@ -23,7 +23,6 @@ compute it for nothing on the other branch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
@@ -37,7 +36,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class Licm(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
+    relevant_ops = ("scf.for", "scf.while")
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in post_order(function):

@@ -41,7 +41,6 @@ code is no shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
@@ -60,7 +59,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class NormalizeLoops(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in post_order(function):

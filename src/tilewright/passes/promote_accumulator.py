@@ -43,7 +43,6 @@ it). With `assume-noalias` arguments are assumed not to alias, as in all GPU pas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, IntegerType
@@ -81,8 +80,8 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class PromoteAccumulator(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+    relevant_ops = ("scf.for",)
+    requires = ("raise-access",)
     assume_noalias: bool = False
     """Assume that arguments do not alias and that the lanes of a store have distinct addresses."""
 

@@ -46,7 +46,6 @@ keep it whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, i64
@@ -78,8 +77,8 @@ _SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 @dataclass(frozen=True)
 class SplitLoopBounds(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
-    requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
+    relevant_ops = ("scf.if",)
+    requires = ("normalize-loops",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         loops = [op for op in post_order(function) if isinstance(op, scf.ForOp)]

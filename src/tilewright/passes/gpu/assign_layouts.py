@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.func import FuncOp
@@ -73,7 +73,7 @@ def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
 
 @dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
-    mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
+    mandatory_reason = "without layouts no thread knows which elements are its own"
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         _Assigner(function).run()

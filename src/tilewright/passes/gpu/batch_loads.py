@@ -28,7 +28,6 @@ keep their order, except for the hoisted loads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
@@ -60,7 +59,7 @@ _TOO_MANY_OPS = 160
 
 @dataclass(frozen=True)
 class BatchLoads(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together; twice as many, in twice the registers, of loops without stores in
     CTAs of up to four warps, of which five fit into an SM then."""

@@ -21,7 +21,7 @@ scans, dots). Requires `strip-mine-tiles`, which marks the loads and has proven 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, TensorType, i32
@@ -46,8 +46,8 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class CacheInShared(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
+    relevant_ops = ("scf.for",)
+    requires = ("strip-mine-tiles", "assign-layouts")
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         marked: dict[int, list[_Marked]] = {}

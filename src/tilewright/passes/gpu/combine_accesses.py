@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
@@ -50,7 +50,7 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class CombineAccesses(FunctionPass):
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    requires = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes of the fields that one access may take."""
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
@@ -64,8 +64,8 @@ _LANES = 32
 
 @dataclass(frozen=True)
 class DeallocateShared(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.local_alloc",)
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    relevant_ops = ("gpu.local_alloc",)
+    requires = ("assign-layouts",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         if num_ctas_of(function) == 1 and cluster_size_of(function) == 1:

@@ -19,7 +19,6 @@ are added, in another order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, f32, i32
@@ -41,8 +40,8 @@ _BOUNDS = 2
 
 @dataclass(frozen=True)
 class DeferLaneSums(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    relevant_ops = ("scf.for",)
+    requires = ("assign-layouts",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in list(function.walk()):

@@ -46,7 +46,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, i32
@@ -93,7 +92,7 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class DistributeRowsOverCluster(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
+    relevant_ops = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes that a CTA holds in registers, where there is a choice."""
     words_per_cta_in_loops: int = 49152

@@ -37,7 +37,6 @@ that are too small for them stay, and are multiplied in single precision. Switch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr, bf16, f32, i1, i32
@@ -63,7 +62,7 @@ _SMALLEST = (16, 8, 16)
 
 @dataclass(frozen=True)
 class EmulateFp32Dots(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    relevant_ops = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):

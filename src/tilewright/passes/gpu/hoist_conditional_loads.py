@@ -30,7 +30,6 @@ Ensures: the accesses of an execution are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i1
@@ -51,8 +50,8 @@ _DOTS = (gpu.WgmmaOp, tile.DotOp)
 
 @dataclass(frozen=True)
 class HoistConditionalLoads(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.if",)
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    relevant_ops = ("scf.if",)
+    requires = ("assign-layouts",)
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a loop may take in each thread."""
 

@@ -22,7 +22,6 @@ the order in which they are waited for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.dialects.func import FuncOp
@@ -66,8 +65,8 @@ class _Group:
 
 @dataclass(frozen=True)
 class HoistCopies(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("gpu.async_copy",)
-    requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
+    relevant_ops = ("gpu.async_copy",)
+    requires = ("promote-shared",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         copies = [op for op in function.walk() if isinstance(op, gpu.AsyncCopyOp)]

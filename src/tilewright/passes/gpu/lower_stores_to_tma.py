@@ -43,7 +43,7 @@ whose rows may end within 16 bytes, have two versions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
@@ -107,7 +107,7 @@ _ONE_BUFFER = 1, 0
 
 @dataclass(frozen=True)
 class LowerStoresToTma(FunctionPass):
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
+    requires = ("assign-layouts", "raise-access")
     epilogue_stages: int = 0
     """Slots for subtiles (0: as many as shared memory holds; in loops, and for tiles combined from several, the whole
     tile at once if it fits)."""

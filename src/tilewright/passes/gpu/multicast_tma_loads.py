@@ -36,7 +36,6 @@ their number depend on the iteration, each CTA loads its own tiles.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
@@ -62,7 +61,7 @@ _ROWS = 8
 
 @dataclass(frozen=True)
 class MulticastTmaLoads(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         if not target.has(Feature.MULTICAST):

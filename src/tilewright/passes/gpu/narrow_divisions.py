@@ -23,7 +23,6 @@ divisions stay as wide as they are written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, TensorType, i32
@@ -48,7 +47,7 @@ _HALF = 1 << 32
 
 @dataclass(frozen=True)
 class NarrowDivisions(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = (
+    relevant_ops = (
         "arith.divsi", "arith.remsi", "arith.divui", "arith.remui",
     )  # fmt: skip
 

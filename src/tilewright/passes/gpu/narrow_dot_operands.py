@@ -22,7 +22,6 @@ do not take.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
@@ -42,8 +41,8 @@ _SMALLEST_K = 16
 
 @dataclass(frozen=True)
 class NarrowDotOperands(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
-    idempotent: ClassVar[bool] = True
+    relevant_ops = ("tile.dot",)
+    idempotent = True
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         narrowed = [op for op in list(module.walk()) if isinstance(op, tile.DotOp) and _narrow(op)]

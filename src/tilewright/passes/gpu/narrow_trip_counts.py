@@ -37,7 +37,6 @@ counters: an iteration takes longer than the count, and registers are scarce. Gu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32, i64
@@ -65,7 +64,7 @@ _LONG = (
 
 @dataclass(frozen=True)
 class NarrowTripCounts(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         loops = [op for op in function.walk() if isinstance(op, scf.ForOp)]

@@ -22,7 +22,6 @@ loop as one, and before `batch-loads`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i1, i32, i64
@@ -49,7 +48,7 @@ _AT_MOST = 48
 
 @dataclass(frozen=True)
 class PartitionLoops(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         for op in list(function.walk()):

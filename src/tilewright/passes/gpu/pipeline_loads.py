@@ -34,7 +34,7 @@ depend on (`analysis/copy_slices.py`). Loops that write what they copy, or what 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i32
@@ -106,11 +106,9 @@ partitions."""
 
 @dataclass(frozen=True)
 class PipelineLoads(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
-    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
-        "lower-stores-to-tma": {"epilogue_subtiles": False}
-    }
+    relevant_ops = ("scf.for",)
+    requires = ("promote-shared",)
+    fallback_options = {"lower-stores-to-tma": {"epilogue_subtiles": False}}
     mma_in_flight: int = 1
     """MMAs that an iteration leaves in flight (0 or 1)."""
     tma: bool = True

@@ -35,7 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i1
@@ -97,8 +97,8 @@ _MAX_OPS = 320
 
 @dataclass(frozen=True)
 class PrefetchLoads(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "pipeline-loads")
+    relevant_ops = ("scf.for",)
+    requires = ("assign-layouts", "pipeline-loads")
     registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a loop may take in each thread; twice as many in a recurrence without dots whose
     loads all fit."""

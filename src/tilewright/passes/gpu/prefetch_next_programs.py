@@ -54,7 +54,6 @@ Loads of prefetched rows do not allocate lines in L1, unless they are repeated o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
@@ -88,8 +87,8 @@ class _Row:
 
 @dataclass(frozen=True)
 class PrefetchNextPrograms(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
-    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+    relevant_ops = ("tile.reduce",)
+    requires = ("raise-access",)
     programs_ahead: int = 0
     """How many programs later one runs whose rows are prefetched; 0: as many as are resident at once."""
     min_bytes: int = 65536

@@ -41,7 +41,6 @@ Requires `assign-layouts`. Ensures: no `wgmma` dot remains a `tile.dot`; buffers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
@@ -115,8 +114,8 @@ Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
 
 @dataclass(frozen=True)
 class PromoteShared(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    relevant_ops = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
+    requires = ("assign-layouts",)
     register_operands: bool = True
     """Keep left operands of `wgmma` in registers that already have the fragment's layout, and choose layouts of
     loads from which operands are computed."""

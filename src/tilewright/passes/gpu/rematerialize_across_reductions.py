@@ -48,7 +48,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.dialects.func import FuncOp
@@ -88,7 +87,7 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.trunc")
 
 @dataclass(frozen=True)
 class RematerializeAcrossReductions(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
+    relevant_ops = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes of a row that a CTA holds in registers."""
     max_ctas: int = 16

@@ -47,7 +47,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
@@ -71,7 +70,7 @@ _COMMUTATIVE = (
 
 @dataclass(frozen=True)
 class ReverseLoops(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops = ("scf.for",)
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         axes = axes_of_grid(function)

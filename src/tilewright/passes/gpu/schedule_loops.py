@@ -28,7 +28,7 @@ and `pipeline-loads` handle the remaining loops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
@@ -68,11 +68,9 @@ _RESERVE_BYTES = 1024
 
 @dataclass(frozen=True)
 class ScheduleLoops(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
-    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
-        "lower-stores-to-tma": {"epilogue_subtiles": False}
-    }
+    relevant_ops = ("scf.for",)
+    requires = ("promote-shared", "pipeline-loads")
+    fallback_options = {"lower-stores-to-tma": {"epilogue_subtiles": False}}
     all_loops: bool = False
     """Schedule loops also where two CTAs would fit on an SM without the producer warpgroup."""
     rotate: bool = True

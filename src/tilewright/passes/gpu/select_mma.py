@@ -23,9 +23,9 @@ memory) is not chosen, and `mma.sync` takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f16, f32, i64
@@ -52,10 +52,8 @@ _SWAPPED = DenseArrayBase.from_list(i64, [1, 0])
 
 @dataclass(frozen=True)
 class SelectMma(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
-    fallback_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "promote-shared": {"wgmma": False}
-    }
+    relevant_ops = ("tile.dot",)
+    fallback_options = {"promote-shared": {"wgmma": False}}
     wgmma: bool = True
     """Choose dots that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 

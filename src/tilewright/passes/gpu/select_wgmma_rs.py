@@ -28,7 +28,7 @@ memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -50,8 +50,8 @@ from tilewright.targets import TargetInfo
 
 @dataclass(frozen=True)
 class SelectWgmmaRs(Pass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
-    requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
+    relevant_ops = ("tile.dot",)
+    requires = ("select-mma", "promote-shared", "raise-access")
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         dots = [op for op in module.walk() if isinstance(op, tile.DotOp) and is_wgmma(op)]

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -81,11 +81,9 @@ _MOST_WARPS = 12
 
 @dataclass(frozen=True)
 class SpecializeWarps(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
-    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
-        "lower-stores-to-tma": {"epilogue_subtiles": False}
-    }
+    relevant_ops = ("scf.for",)
+    requires = ("promote-shared", "pipeline-loads")
+    fallback_options = {"lower-stores-to-tma": {"epilogue_subtiles": False}}
     all_loops: bool = False
     """Split kernels without a loop over tiles, too."""
     epilogue_subtiles: bool = True

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
@@ -104,9 +104,7 @@ class StripMineTiles(FunctionPass):
     """Leave tiles whole where the peak number of live registers fits."""
     mark_cacheable: bool = True
     """Mark loads that `cache-in-shared` may keep."""
-    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
-        "cache-in-shared": {"mark_cacheable": False}
-    }
+    fallback_options = {"cache-in-shared": {"mark_cacheable": False}}
 
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         planned = _Planner(self, function).plans()

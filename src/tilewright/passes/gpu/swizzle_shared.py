@@ -25,7 +25,7 @@ layouts of buffers change.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
@@ -52,7 +52,7 @@ MODES = ("swizzle", "pad", "none")
 
 @dataclass(frozen=True)
 class SwizzleShared(Pass):
-    requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
+    requires = ("promote-shared",)
     mode: str = "swizzle"
     """`swizzle`, `pad` or `none`."""
 

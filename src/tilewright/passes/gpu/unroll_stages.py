@@ -21,7 +21,6 @@ Runs after the passes that schedule loops and look at what they carry. Ensures: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr, i32
@@ -56,8 +55,8 @@ _SHARE = 0.5
 
 @dataclass(frozen=True)
 class UnrollStages(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("normalize-loops",)
+    relevant_ops = ("scf.for",)
+    requires = ("normalize-loops",)
     most_stages: int = 0
     """Stages of loops that are unrolled."""
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
@@ -65,7 +64,7 @@ _LARGEST_GROUP = 32
 
 @dataclass(frozen=True)
 class VectorizeAccesses(FunctionPass):
-    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    requires = ("assign-layouts",)
     max_bytes: int = WIDEST
     """Bytes that one access may take (4, 8 or 16)."""
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, UnitAttr
@@ -71,8 +70,8 @@ _LANES = 32
 
 @dataclass(frozen=True)
 class WidenDots(FunctionPass):
-    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("select-mma", "normalize-loops")
+    relevant_ops = ("scf.for",)
+    requires = ("select-mma", "normalize-loops")
     widest: int = 0
     """Columns up to which dots are widened."""
 
