@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from tilewright.runtime.gc_pause import gc_frozen
+from tilewright.runtime.compiler import gc_frozen
 
 
 class Node:

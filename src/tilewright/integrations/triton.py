@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.errors import IntegrationError
-from tilewright.integrations import hidden_modules, torch_library, triton_names
+from tilewright.integrations import hidden_modules, triton_names
 from tilewright.language import target_info
 
 _MARK = "__tilewright_drop_in__"
@@ -134,7 +134,6 @@ def install() -> types.ModuleType:
     _forget_modules()
     sys.meta_path.insert(0, _finder)
     hidden_modules.hide()
-    torch_library.install()
     target_info.set_machine(_current_target)
     dtypes.language_module = "triton.language"
     try:
@@ -168,7 +167,6 @@ def show_to_torch(tables: Mapping[str, triton_names.Names]) -> None:
     """Let torch import `triton` as well, with `tables` in it; `install` must have been called."""
     triton_names.overlay.update(tables)
     hidden_modules.show()
-    torch_library.uninstall()
     target_info.set_machine(None)
     _forget_modules()
 
@@ -179,7 +177,6 @@ def hide_from_torch() -> None:
     _forget_modules()
     if is_installed():
         hidden_modules.hide()
-        torch_library.install()
 
 
 def uninstall() -> None:
@@ -187,7 +184,6 @@ def uninstall() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     hidden_modules.show()
-    torch_library.uninstall()
     dtypes.language_module = "tilewright.language"
     _forget_modules()
 

@@ -46,12 +46,12 @@ from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.folding import arithmetic, hints, shapes
+from tilewright.passes.folding import arithmetic, shapes
 from tilewright.passes.folding.arithmetic import fold
 from tilewright.passes.folding.control import simplify_control
 from tilewright.targets import TargetInfo
 
-_RULES = {**arithmetic.RULES, **shapes.RULES, **hints.RULES}
+_RULES = {**arithmetic.RULES, **shapes.RULES}
 _CONTROL = ("scf.if", "scf.for", "tile.assume", "tile.assert")
 _ROUNDS = 16
 """Rewriting stops after this many sweeps; two or three are the rule."""

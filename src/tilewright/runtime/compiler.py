@@ -7,12 +7,14 @@ only when something must be compiled.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import importlib.util
 import json
 import os
 import platform
 import sys
+import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,7 +33,6 @@ from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
-from tilewright.runtime.gc_pause import gc_frozen
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 from tilewright.targets import TargetInfo
 
@@ -41,6 +42,45 @@ _COMPILER = (
     "semantics", "targets",
 )  # fmt: skip
 _ABI = "2"
+
+
+_lock = threading.Lock()
+_OBJECTS = 20_000
+"""Objects that a compilation makes between two looks of the collector: few of them die in cycles."""
+_IMPORTED = 1_000_000
+"""The same for one that imports the compiler first: modules stay, and make half a million objects."""
+_MIN_FROZEN_OBJECTS = 1_000
+"""Fewer objects than `gc.freeze` sets aside in any process; Python 3.12 begins with some hundred."""
+
+
+@contextmanager
+def gc_frozen() -> Generator[None]:
+    """Let the garbage collector look only at objects made from here on, until the block ends.
+
+    The first compilation imports some two hundred modules, and every one makes many objects that refer to each other.
+    The collector would walk all objects of the process several times; with torch loaded that is half a million, and a
+    third of the time to the first kernel.
+
+    It stays on, so that a long compilation, or many at once, cannot fill the memory. Does nothing
+    if the program has frozen objects itself (`gc.freeze`): those must stay frozen.
+    """
+    with _lock:
+        ours = gc.get_freeze_count() < _MIN_FROZEN_OBJECTS
+        rate = gc.get_threshold()
+        imports = "xdsl.ir" not in sys.modules
+        objects = _IMPORTED if imports else _OBJECTS
+        if ours:
+            gc.freeze()
+            if 0 < rate[0] < objects:
+                gc.set_threshold(objects, *rate[1:])
+    try:
+        yield
+    finally:
+        if ours:
+            if imports:
+                gc.freeze()  # modules are old objects now, without having been looked at one by one
+            gc.set_threshold(*rate)
+            gc.unfreeze()
 
 
 def compile_kernel(

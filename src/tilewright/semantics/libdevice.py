@@ -1,13 +1,18 @@
-"""The functions of `tl.extra.libdevice`, as methods `libdevice_<name>` of `Semantics`."""
+"""The functions of `tl.extra.libdevice`, as methods `libdevice_<name>` of `Semantics`.
+
+The ends of names say how they round: to nearest (`_rn`, never fused with another operation), towards zero (`_rz`),
+down (`_rd`), up (`_ru`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
-from tilewright.semantics.rounding import Rounding
+from tilewright.semantics.special import Special
 from tilewright.semantics.values import TensorValue
 
 #: libdevice's name -> C's, one float argument
@@ -39,12 +44,27 @@ TO_INTEGER = {"llrint": ("rint", t.int64), "llround": ("round", t.int64)} | {
     for direction, function in {"rn": "rint", "rd": "floor", "ru": "ceil", "rz": "trunc"}.items()
 }
 
+DIRECTIONS = ("rn", "rz", "rd", "ru")
+#: operation -> how many arguments
+OPERATIONS = {"add": 2, "sub": 2, "mul": 2, "div": 2, "fma": 3, "sqrt": 1, "rcp": 1}
+#: conversions to floats: name -> (source, result)
+CONVERSIONS = {
+    "double2float": (t.float64, t.float32), "int2float": (t.int32, t.float32),
+    "uint2float": (t.uint32, t.float32), "ll2float": (t.int64, t.float32),
+    "ull2float": (t.uint64, t.float32), "ll2double": (t.int64, t.float64),
+    "ull2double": (t.uint64, t.float64), "int2double": (t.int32, t.float64),
+    "uint2double": (t.uint32, t.float64),
+}  # fmt: skip
+#: those that no direction changes, which libdevice has as `_rn` only
+_EXACT = ("int2double", "uint2double")
+
+
 _MULTIPLIED = 64
 """The largest constant exponent of `pow` that is computed by multiplications."""
 
 
-class Libdevice(Rounding):
-    """Functions that are not in the tables."""
+class Libdevice(Special):
+    """Functions that are not in the tables, and what those that round in a direction are made of."""
 
     def libdevice_abs(self, arg0: Any) -> TensorValue:
         """Absolute value."""
@@ -127,6 +147,36 @@ class Libdevice(Rounding):
         kind = t.int64 if x.dtype.is_fp64() else t.int32
         return self.convert(self.cast(x, kind, bitcast=True) < 0, t.int32)
 
+    # ---- rounding in a direction -------------------------------------------------------------
+
+    def _rounded(self, operation: str, direction: str, args: tuple[Any, ...]) -> TensorValue:
+        what = f"libdevice.{operation}_{direction}"
+        if operation == "rcp":
+            operation, args = "div", (1.0, *args)
+        elif operation == "sub":
+            operation, args = "add", (args[0], -unwrap_constexpr(args[1]))
+        return self.float_function(f"{operation}_{direction}", args, what)
+
+    def _converted(self, name: str, direction: str, value: Any) -> TensorValue:
+        source, kind = CONVERSIONS[name]
+        x = self.convert(self.to_tensor(unwrap_constexpr(value)), source)
+        if direction == "rn":
+            return self.convert(x, kind)
+        if source.primitive_bitwidth == 64 and source.is_int():
+            x = self._long_as_double(x, direction)
+        x = self.convert(x, t.float64)
+        if kind.is_fp64():
+            return x
+        # rounding twice in one direction is rounding once
+        return self.convert(self.float_function(f"narrow_{direction}", (x,), name), kind)
+
+    def _long_as_double(self, x: TensorValue, direction: str) -> TensorValue:
+        """A 64-bit integer in fp64: the sum of its halves, which are exact."""
+        high = self.convert(x >> 32, t.float64)
+        low = self.convert(x & 0xFFFFFFFF, t.float64)
+        parts = (high * 2.0**32, low)
+        return self.float_function(f"add_{direction}", parts, "libdevice")
+
 
 def _wide(x: TensorValue) -> t.dtype:
     return t.float64 if x.dtype.is_fp64() else t.float32
@@ -146,10 +196,29 @@ def _install_tables() -> None:
 
         return method
 
-    methods = {name: unary(name, function) for name, function in UNARY.items()}
+    def rounded(operation: str, direction: str) -> Callable[..., Any]:
+        def one(self: Libdevice, arg0: Any) -> TensorValue:
+            return self._rounded(operation, direction, (arg0,))
+
+        def two(self: Libdevice, arg0: Any, arg1: Any) -> TensorValue:
+            return self._rounded(operation, direction, (arg0, arg1))
+
+        def three(self: Libdevice, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
+            return self._rounded(operation, direction, (arg0, arg1, arg2))
+
+        return (one, two, three)[OPERATIONS[operation] - 1]
+
+    def conversion(name: str, direction: str) -> Callable[..., Any]:
+        return lambda self, arg0: self._converted(name, direction, arg0)
+
+    methods: dict[str, Any] = {name: unary(name, function) for name, function in UNARY.items()}
     methods |= {name: binary(name, function) for name, function in BINARY.items()}
     methods |= {name: unary(name, function, t.int1) for name, function in PREDICATES.items()}
     methods |= {name: unary(name, f, integer=kind) for name, (f, kind) in TO_INTEGER.items()}
+    for direction in DIRECTIONS:
+        methods |= {f"{name}_{direction}": rounded(name, direction) for name in OPERATIONS}
+        converts = (n for n in CONVERSIONS if direction == "rn" or n not in _EXACT)
+        methods |= {f"{name}_{direction}": conversion(name, direction) for name in converts}
     for name, method in methods.items():
         setattr(Libdevice, f"libdevice_{name}", method)
 
