@@ -89,11 +89,9 @@ def _install_constexpr_operators() -> None:
 
         return method
 
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"):
-        fn = getattr(operator, name)
-        setattr(constexpr, f"__{name}__", binary(fn))
-        setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
-    for name, fn in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
+    arithmetic = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+    for name in (*arithmetic, "and", "or", "xor"):
+        fn = getattr(operator, f"__{name}__")
         setattr(constexpr, f"__{name}__", binary(fn))
         setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
     for name in ("lt", "le", "gt", "ge"):

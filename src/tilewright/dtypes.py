@@ -55,8 +55,30 @@ class Kind(enum.Enum):
     FLOATING = 2
 
 
+class _Type:
+    """What types are not, unless they say otherwise."""
+
+    def is_ptr(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return False
+
+    def is_floating(self) -> bool:
+        return False
+
+    def is_int(self) -> bool:
+        return False
+
+    def is_bool(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True, eq=True)
-class dtype:
+class dtype(_Type):
     """A scalar type, e.g. `float32`. Compare with `==`; `str()` gives the short name (`fp32`, `i8`).
 
     The lists below hold the names by kind, as Triton has them: `dtype(name)` is the type.
@@ -191,24 +213,6 @@ class dtype:
     def is_bool(self) -> bool:
         return self.name == "int1"
 
-    def is_int1(self) -> bool:
-        return self.name == "int1"
-
-    def is_int8(self) -> bool:
-        return self.name == "int8"
-
-    def is_int32(self) -> bool:
-        return self.name == "int32"
-
-    def is_int64(self) -> bool:
-        return self.name == "int64"
-
-    def is_ptr(self) -> bool:
-        return False
-
-    def is_block(self) -> bool:
-        return False
-
     def is_void(self) -> bool:
         return self.name == "void"
 
@@ -229,7 +233,7 @@ class dtype:
 
 
 @dataclass(frozen=True, eq=True)
-class pointer_type:
+class pointer_type(_Type):
     """Pointer to `element_ty` (a scalar `dtype`); `const` marks a `*k` parameter that is only read."""
 
     element_ty: Any
@@ -255,21 +259,6 @@ class pointer_type:
     def is_ptr(self) -> bool:
         return True
 
-    def is_floating(self) -> bool:
-        return False
-
-    def is_int(self) -> bool:
-        return False
-
-    def is_bool(self) -> bool:
-        return False
-
-    def is_block(self) -> bool:
-        return False
-
-    def is_void(self) -> bool:
-        return False
-
     def with_shape(self, shape: tuple[int, ...]) -> pointer_type | block_type:
         return block_type(self, tuple(shape)) if shape else self
 
@@ -278,7 +267,7 @@ class pointer_type:
 
 
 @dataclass(frozen=True, eq=True)
-class block_type:
+class block_type(_Type):
     """A tile: `scalar` elements (a `dtype` or `pointer_type`) in `shape` (a non-empty tuple of ints)."""
 
     scalar: Any
@@ -313,12 +302,6 @@ class block_type:
 
     def is_block(self) -> bool:
         return True
-
-    def is_ptr(self) -> bool:
-        return False
-
-    def is_void(self) -> bool:
-        return False
 
     def is_floating(self) -> bool:
         return self.scalar.is_floating()
@@ -375,9 +358,9 @@ def _install_predicates() -> None:
         return lambda self: getattr(self.scalar, name)()
 
     for name in [n for n in vars(dtype) if n.startswith("is_") and n != "is_dtype"]:
-        if name not in vars(pointer_type):
+        if not hasattr(pointer_type, name):
             setattr(pointer_type, name, lambda self: False)
-        if name not in vars(block_type):
+        if not hasattr(block_type, name):
             setattr(block_type, name, of_scalar(name))
 
 

@@ -23,6 +23,8 @@ _FLOAT_OPS = {"+": "arith.addf", "-": "arith.subf", "*": "arith.mulf", "/": "ari
 _BIT_OPS = {"&": "arith.andi", "|": "arith.ori", "^": "arith.xori", "<<": "arith.shli"}
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _DIVIDES = ("/", "//", "%")
+_OPERANDS_ARE = "operands are tensors, Python numbers or tl.constexpr"
+_POINTERS_TAKE = "pointers take + and - with integers, and comparisons"
 
 
 class Arithmetic(Casts):
@@ -37,10 +39,7 @@ class Arithmetic(Casts):
         a, b = unwrap_constexpr(a), unwrap_constexpr(b)
         for value in (a, b):
             if isinstance(value, TensorValue) and value.dtype.is_ptr():
-                raise KernelTypeError(
-                    f"{what} is not defined for {describe(a)} and {describe(b)}",
-                    help="pointers take + and - with integers, and comparisons",
-                )
+                raise _undefined(what, a, b, _POINTERS_TAKE)
         number_a, number_b = (not isinstance(v, TensorValue) for v in (a, b))
         if number_a and number_b:
             a = self.to_tensor(a)
@@ -48,12 +47,8 @@ class Arithmetic(Casts):
         if number_a or number_b:
             number, tensor = (a, b) if number_a else (b, a)
             if not isinstance(number, bool | int | float):
-                raise KernelTypeError(
-                    f"{what} is not defined for {describe(a)} and {describe(b)}",
-                    help="an argument that is None can only be asked for: `if x_ptr is not None:`"
-                    if number is None
-                    else "operands are tensors, Python numbers or tl.constexpr",
-                )
+                is_none = "an argument that is None can only be asked for: `if x_ptr is not None:`"
+                raise _undefined(what, a, b, is_none if number is None else _OPERANDS_ARE)
             try:
                 kind = promote_with_number(tensor.dtype, number, divides)
             except KernelTypeError as error:
@@ -176,10 +171,7 @@ class Arithmetic(Casts):
     def _compare(self, symbol: str, a: Any, b: Any) -> Any:
         for value in (a, b):
             if value is None or isinstance(value, str):
-                raise KernelTypeError(
-                    f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
-                    help=_identity_help(symbol, value),
-                )
+                raise _undefined(f"`{symbol}`", a, b, _identity_help(symbol, value))
         if self._has_pointer(a, b):
             x, y = self._pointers_to_compare(symbol, a, b)
         else:
@@ -205,18 +197,17 @@ class Arithmetic(Casts):
         for value in (a, b):
             number = isinstance(value, TensorValue) and value.dtype.is_int()
             if number and value.dtype.primitive_bitwidth < 64:
-                raise KernelTypeError(
-                    f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
-                    help="an address is an int64. If a number is meant, the launch gave an array for it",
+                help = (
+                    "an address is an int64. If a number is meant, the launch gave an array for it"
                 )
+                raise _undefined(f"`{symbol}`", a, b, help)
         x, y = self.to_tensor(a), self.to_tensor(b)
         x, y = (
             self.convert(v, t.int64) if v.dtype.is_ptr() or v.dtype.is_int() else v for v in (x, y)
         )
         if x.dtype != y.dtype:
-            raise KernelTypeError(
-                f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
-                help="a pointer compares with a pointer or an integer address",
+            raise _undefined(
+                f"`{symbol}`", a, b, "a pointer compares with a pointer or an integer address"
             )
         kind = t.uint64
         x, y = self.broadcast_all([x, y], f"`{symbol}`")
@@ -226,10 +217,7 @@ class Arithmetic(Casts):
         if symbol == "+" and not self._has_pointer(a):
             a, b = b, a
         if symbol not in ("+", "-") or not self._has_pointer(a):
-            raise KernelTypeError(
-                f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
-                help="pointers take + and - with integers, and comparisons",
-            )
+            raise _undefined(f"`{symbol}`", a, b, _POINTERS_TAKE)
         if self._has_pointer(b):
             return self._pointer_difference(symbol, a, b)
         offset = self.to_tensor(b)
@@ -249,10 +237,8 @@ class Arithmetic(Casts):
 
     def _pointer_difference(self, symbol: str, a: TensorValue, b: TensorValue) -> TensorValue:
         if symbol != "-" or a.dtype.element_ty != b.dtype.element_ty:
-            raise KernelTypeError(
-                f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
-                help="only pointers to one type can be subtracted; that gives a count of elements",
-            )
+            help = "only pointers to one type can be subtracted; that gives a count of elements"
+            raise _undefined(f"`{symbol}`", a, b, help)
         x, y = self.broadcast_all([self.convert(a, t.int64), self.convert(b, t.int64)], "`-`")
         size = self.filled(a.dtype.element_ty.itemsize, x.type)
         return self.emit("arith.divsi", [self.emit("arith.subi", [x, y], x.type), size], x.type)
@@ -356,4 +342,8 @@ def _identity_help(symbol: str, value: Any) -> str:
     """Help for the comparison of a runtime value with None or text."""
     if value is None and symbol in ("==", "!="):
         return f"test for None with `{'is' if symbol == '==' else 'is not'} None`"
-    return "operands are tensors, Python numbers or tl.constexpr"
+    return _OPERANDS_ARE
+
+
+def _undefined(what: str, a: Any, b: Any, help: str) -> KernelTypeError:
+    return KernelTypeError(f"{what} is not defined for {describe(a)} and {describe(b)}", help=help)

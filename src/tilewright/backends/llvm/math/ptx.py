@@ -231,8 +231,7 @@ def _power_above_one(y: Any) -> tuple[Any, float] | None:
 
 def _is_power(value: Any) -> bool:
     """Return whether a value is a result of `exp2`, i.e. nonnegative, infinity or NaN."""
-    callee = getattr(value, "callee", None)
-    return isinstance(callee, ir.InlineAsm) and callee.asm.startswith("ex2.approx")
+    return _called(value)[0].startswith("ex2.approx")
 
 
 def reciprocal(b: Builder, x: Any) -> Any:

@@ -249,7 +249,7 @@ class Consumer:
         first: Mapping = {self.body.args[0]: loop.lb}
         first.update(zip(self.arguments, loop.iter_args, strict=True))
         emitter = self._steps(0, at, first, end)
-        inits = self._state(emitter, 0, [initial(a) for a in self.late])
+        inits = self._state(emitter, [initial(a) for a in self.late])
         next_ = advance(at, self.stages, end)
         start = Emitter(end).binary(arith.AddiOp, loop.lb, loop.step)
         new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase], end)
@@ -283,9 +283,9 @@ class Consumer:
             if (
                 shift and not remaining
             ):  # values of the previous iteration, for the early steps of this one
-                self._hand_over(emitter, early, late)
+                self._hand_over(early, late)
         emitter.finish()
-        values = self._state(emitter, 0, [emitter.value(yielded(a), 1) for a in self.late])
+        values = self._state(emitter, [emitter.value(yielded(a), 1) for a in self.late])
         self._define_operands_late(early, end)
         after = advance(here, self.stages, end)
         end.operands = [*values, after.stage, after.phase, here.stage, here.phase]
@@ -307,18 +307,18 @@ class Consumer:
             ):
                 insert_before(op, end)
 
-    def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
+    def _hand_over(self, early: Mapping, late: Mapping) -> None:
         """Forward values of late steps to the arguments of the next iteration; an MMA stays in flight until an
         early step uses it."""
         for argument in self.late:
             value = self.graph.through_waits(yielded(argument))
             early[argument] = late.get(value, value)
 
-    def _state(self, emitter: StepEmitter, shift: int, late: list[SSAValue]) -> list[SSAValue]:
+    def _state(self, emitter: StepEmitter, late: list[SSAValue]) -> list[SSAValue]:
         """The carried values of the rotated loop: early arguments of the next iteration, values crossing the
         iteration, and late arguments of this iteration."""
-        early = [emitter.value(yielded(a), shift) for a in self.arguments if a not in self.late]
-        return [*early, *(emitter.value(v, shift) for v in self.crossing), *late]
+        early = [emitter.value(yielded(a), 0) for a in self.arguments if a not in self.late]
+        return [*early, *(emitter.value(v, 0) for v in self.crossing), *late]
 
     def _enter(self, mapping: Mapping, state: Sequence[SSAValue]) -> None:
         """Names of `_state` for the late steps of its iteration."""
