@@ -119,12 +119,12 @@ def irdl_definition(kind: Any) -> OpDef:
 
 
 def operations_of(module: Mapping[str, Any]) -> list[type[Operation]]:
-    """The operations that a module defines, given its names, in the order of their definition."""
+    """The operations that a module, or those of a package, define, given its names; in the order of these."""
     return [
         kind
         for kind in module.values()
         if isinstance(kind, type)
-        and kind.__module__ == module["__name__"]
+        and kind.__module__.startswith(module["__name__"])
         and issubclass(kind, Operation)
         and "name" in vars(kind)
     ]

@@ -53,7 +53,7 @@ class ReduceOp(PureOp):
     combine = region_def("single_block")
 
     def verify_(self) -> None:
-        elementwise(self, *self.inputs)
+        same_lanes(self, *self.inputs)
         axis, shape = _combined(self), list(shape_of(self.inputs[0]))
         del shape[axis]
         for source, value in zip(self.inputs, self.results_, strict=True):
@@ -74,7 +74,7 @@ class ScanOp(PureOp):
     combine = region_def("single_block")
 
     def verify_(self) -> None:
-        elementwise(self, *self.inputs, *self.results_)
+        same_lanes(self, *self.inputs, *self.results_)
         verify_scan_layout(self, self.inputs[0], _combined(self))
 
 
@@ -103,7 +103,7 @@ class HistogramOp(PureOp):
         require(
             len(shape_of(self.source)) == len(shape_of(self.result)) == 1, "tile.histogram: ranks"
         )
-        elementwise(self, self.source, self.mask)
+        same_lanes(self, self.source, self.mask)
         require_element(self, self.mask, i1, "the mask")
         same_layout(self, self.result)
 

@@ -117,7 +117,7 @@ def same_shape(op: Operation, *values: SSAValue | None) -> None:
         raise VerifyException(f"{op.name}: shapes differ: {shapes}")
 
 
-def elementwise(op: Operation, *values: SSAValue | None) -> None:
+def same_lanes(op: Operation, *values: SSAValue | None) -> None:
     """All of one shape, and in one layout: what is done element-wise."""
     same_shape(op, *values)
     same_layout(op, *values)

@@ -113,7 +113,7 @@ class ClaimOp(Op):
 
 
 @functools.lru_cache(1024)
-def claims(by: str, entries: tuple[tuple[str, tuple[int, ...]], ...]) -> AssumesAttr:
+def _claims(by: str, entries: tuple[tuple[str, tuple[int, ...]], ...]) -> AssumesAttr:
     """The attribute for `entries` (claim, integers), made by pass `by`."""
     return AssumesAttr(tuple((by, claim, values) for claim, values in entries))
 
@@ -123,7 +123,7 @@ def assume(op: Operation, by: str, **entries: Sequence[int]) -> None:
 
     What the same pass wrote there before under these names is replaced.
     """
-    added = claims(by, tuple((claim, tuple(values)) for claim, values in entries.items()))
+    added = _claims(by, tuple((claim, tuple(values)) for claim, values in entries.items()))
     before = op.attributes.get(ASSUMES)
     if isinstance(before, AssumesAttr):
         kept = (e for e in before.data if not (e[0] == by and e[1] in entries))
@@ -133,17 +133,17 @@ def assume(op: Operation, by: str, **entries: Sequence[int]) -> None:
 
 def in_range(by: str, operands: Sequence[SSAValue], least: int, step: int = 0) -> ClaimOp:
     """Pass `by` claims that a limit, the first of `operands`, cuts nothing off (see `MEANING`)."""
-    return _claim(claims(by, (("in_range", (least, step)),)), operands)
+    return _claim(_claims(by, (("in_range", (least, step)),)), operands)
 
 
 def unwrapped(by: str, start: SSAValue, size: SSAValue, extent: int) -> ClaimOp:
     """Pass `by` claims that `extent` elements from `start` on do not wrap around at `size`."""
-    return _claim(claims(by, (("unwrapped", (extent,)),)), [start, size])
+    return _claim(_claims(by, (("unwrapped", (extent,)),)), [start, size])
 
 
 def begin_order(by: str, number: int) -> ClaimOp:
     """The accesses of this number begin anew (`in_order`)."""
-    return _claim(claims(by, (("order", (number,)),)), [])
+    return _claim(_claims(by, (("order", (number,)),)), [])
 
 
 def _claim(assumes: AssumesAttr, operands: Sequence[SSAValue]) -> ClaimOp:

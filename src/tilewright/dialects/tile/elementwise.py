@@ -24,7 +24,7 @@ class _CmpOp(Op):
     def verify_(self) -> None:
         require(self.predicate.data in self.PREDICATES, f"{self.name}: {self.predicate.data}")
         require(self.lhs.type == self.rhs.type, f"{self.name}: operand types differ")
-        elementwise(self, self.lhs, self.result)
+        same_lanes(self, self.lhs, self.result)
         require_element(self, self.result, i1, "the result")
 
 
@@ -58,7 +58,7 @@ class SelectOp(Op):
         require(
             self.lhs.type == self.rhs.type == self.result.type, "tile.select: value types differ"
         )
-        elementwise(self, self.condition, self.result)
+        same_lanes(self, self.condition, self.result)
         require_element(self, self.condition, i1, "the condition")
 
 
@@ -118,7 +118,7 @@ class FpCastOp(Op):
     traits = traits_def(Pure(), Elementwise(cheap=True))
 
     def verify_(self) -> None:
-        elementwise(self, self.source, self.result)
+        same_lanes(self, self.source, self.result)
         kinds = [scalar_of(v) for v in (self.source, self.result)]
         require(all(isinstance(k, AnyFloat) for k in kinds), "tile.fp_cast: floats expected")
         require(_bits(kinds[1]) < _bits(kinds[0]), "tile.fp_cast: the result is not narrower")
@@ -156,7 +156,7 @@ class BitcastOp(_Reinterpretation):
     """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
 
     def verify_(self) -> None:
-        elementwise(self, self.source, self.result)
+        same_lanes(self, self.source, self.result)
         widths = [_bits(scalar_of(v)) for v in (self.source, self.result)]
         require(widths[0] == widths[1], f"tile.bitcast: {widths[0]} bits to {widths[1]}")
 
@@ -178,7 +178,7 @@ class PtrToIntOp(_Reinterpretation):
 
 
 def _verify_address(op: _Reinterpretation, address: SSAValue, pointer: SSAValue) -> None:
-    elementwise(op, op.source, op.result)
+    same_lanes(op, op.source, op.result)
     require_element(op, address, i64, "the address")
     require(isinstance(scalar_of(pointer), PtrType), f"{op.name}: not a pointer")
 
@@ -198,7 +198,7 @@ class LibmOp(Op):
     assembly_format = "$function `,` $arguments attr-dict `:` type($arguments) `to` type($result)"
 
     def verify_(self) -> None:
-        elementwise(self, *self.arguments, self.result)
+        same_lanes(self, *self.arguments, self.result)
 
 
 def _bits(kind: Attribute) -> int:

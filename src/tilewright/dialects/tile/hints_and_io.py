@@ -77,7 +77,7 @@ class InlineAsmOp(Op):
     )
 
     def verify_(self) -> None:
-        elementwise(self, *self.arguments, *self.outputs)
+        same_lanes(self, *self.arguments, *self.outputs)
 
 
 @operation

@@ -22,7 +22,7 @@ class AddPtrOp(Op):
 
     def verify_(self) -> None:
         require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
-        elementwise(self, self.pointer, self.offset)
+        same_lanes(self, self.pointer, self.offset)
         require(
             isinstance(scalar_of(self.offset), IntegerType),
             "tile.addptr: the offset is not an integer",
@@ -49,7 +49,7 @@ class LoadOp(SegmentedOp):
     )
 
     def verify_(self) -> None:
-        elementwise(self, self.pointer, self.result, self.mask, self.other)
+        same_lanes(self, self.pointer, self.result, self.mask, self.other)
         _through_pointer(self, self.pointer, self.result)
         require_element(self, self.mask, i1, "the mask")
         require_element(self, self.other, scalar_of(self.result), "other")
@@ -67,7 +67,7 @@ class StoreOp(Op):
     assembly_format = "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
 
     def verify_(self) -> None:
-        elementwise(self, self.pointer, self.value, self.mask)
+        same_lanes(self, self.pointer, self.value, self.mask)
         _through_pointer(self, self.pointer, self.value)
         require_element(self, self.mask, i1, "the mask")
 
@@ -107,7 +107,7 @@ class AtomicRMWOp(Op):
 
     def verify_(self) -> None:
         require(self.kind.data in self.KINDS, f"tile.atomic_rmw: {self.kind.data}")
-        elementwise(self, self.pointer, self.value, self.mask, self.result)
+        same_lanes(self, self.pointer, self.value, self.mask, self.result)
         _through_pointer(self, self.pointer, self.value)
         require_element(self, self.mask, i1, "the mask")
         require(self.value.type == self.result.type, "tile.atomic_rmw: result type")
@@ -132,7 +132,7 @@ class AtomicCASOp(Op):
     )
 
     def verify_(self) -> None:
-        elementwise(self, self.pointer, self.compare, self.value, self.result)
+        same_lanes(self, self.pointer, self.compare, self.value, self.result)
         _through_pointer(self, self.pointer, self.value)
         kinds = {v.type for v in (self.compare, self.value, self.result)}
         require(len(kinds) == 1, "tile.atomic_cas: value types differ")
@@ -179,7 +179,7 @@ class LoadViewOp(SegmentedOp):
         _verify_tile_view(self, self.result)
         require_element(self, self.other, scalar_of(self.result), "other")
         if self.other is not None and isinstance(self.other.type, TensorType):
-            elementwise(self, self.result, self.other)
+            same_lanes(self, self.result, self.other)
 
 
 @operation
@@ -312,5 +312,5 @@ def _verify_tile_view(op: LoadViewOp | StoreViewOp, value: SSAValue) -> None:
         verify_compatible(op, value, line, ("in", (d,)))
     base = cast(PtrType, op.base.type)
     require(base.pointee == scalar_of(value), f"{op.name}: {value.type} through {base}")
-    elementwise(op, value, op.mask)
+    same_lanes(op, value, op.mask)
     require_element(op, op.mask, i1, "the mask")

@@ -147,7 +147,7 @@ class SplitOp(PureOp):
     rhs = result_def(TensorType)
 
     def verify_(self) -> None:
-        elementwise(self, self.lhs, self.rhs)
+        same_lanes(self, self.lhs, self.rhs)
         shape = (*shape_of(self.lhs), 2)
         require(shape_of(self.source) == shape, f"tile.split: {shape} expected")
         for half, result in enumerate((self.lhs, self.rhs)):
@@ -185,7 +185,7 @@ class GatherOp(Op):
     traits = traits_def(Pure(), MovesLanes())
 
     def verify_(self) -> None:
-        elementwise(self, self.index, self.result)
+        same_lanes(self, self.index, self.result)
         _same_elements(self, self.source, self.result)
         require(
             isinstance(element_of(self.index), IntegerType),
