@@ -1,30 +1,4 @@
-"""Public errors: one class per kind of fault, all derived from `TilewrightError`.
-
-    TilewrightError
-    ├── CompilationError          the kernel's source is wrong; carries a `SourceLocation`
-    │   ├── StaticAssertError     a `static_assert` did not hold
-    │   ├── UnsupportedSyntax     a Python construct the language does not have
-    │   ├── KernelTypeError       dtypes or shapes do not fit
-    │   └── KernelNameError       a name is not defined, or not visible to kernels
-    ├── LaunchError               the call `kernel[grid](...)` is wrong
-    │   ├── UnknownKeywordError   a keyword is neither a parameter nor an option
-    │   ├── KeywordConflictError  a value that the autotuner chooses was given
-    │   ├── IntegerOverflowError  an integer does not fit its parameter
-    │   └── LaunchOptionError     an option such as num_warps has a value that it cannot have
-    ├── KernelFault               a running kernel failed
-    │   ├── DeviceAssertError     a `device_assert` did not hold
-    │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
-    │   ├── RaceError             conflicting accesses by two programs (same)
-    │   ├── UnwrittenMemoryError  read of uninitialized memory (same)
-    │   ├── UndefinedValueError   use of a load's masked-off lanes (same)
-    │   ├── DeadlockError         a program waits for one that cannot make progress (same)
-    │   └── NumericalFault        the first NaN or infinity, or an offset that wrapped (same)
-    ├── PassError                 an invalid list of passes, or invalid IR text
-    │   └── InternalError         a bug in tilewright, found while compiling a kernel
-    ├── OutOfResources            a configuration does not fit the target
-    ├── AutotuneError             no configuration is usable
-    ├── IntegrationError          an integration is not possible
-    └── UnsupportedTarget         the machine or target cannot run this
+"""Public errors: one class per kind of fault, all derived from `TilewrightError` (docs/reference/errors.md).
 
 A message says what was wrong with the actual types, shapes or values; `help` says what to do.
 """

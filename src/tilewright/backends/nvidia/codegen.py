@@ -386,24 +386,9 @@ def _return(gen: KernelCodegen, op: Operation) -> None:
     gen.builder.ret_void()
 
 
-def _program_id(gen: KernelCodegen, op: tile.ProgramIdOp) -> None:
-    gen.bind(op.result, [gen.threads.program("xyz"[op.axis.value.data])])
-
-
-def _num_programs(gen: KernelCodegen, op: tile.NumProgramsOp) -> None:
-    gen.bind(op.result, [gen.threads.programs("xyz"[op.axis.value.data])])
-
-
-def _barrier(gen: KernelCodegen, op: Operation) -> None:
-    gen.barrier()
-
-
-def _assume(gen: KernelCodegen, op: tile.AssumeOp) -> None:
-    call(gen.builder, "llvm.assume", ir.VoidType(), gen.scalar(op.condition))
-
-
-def _nothing(gen: KernelCodegen, op: Operation) -> None:
-    pass
+def axis_of(op: tile.ProgramIdOp | tile.NumProgramsOp) -> str:
+    """The axis of the grid that an operation asks about."""
+    return "xyz"[op.axis.value.data]
 
 
 Handler = Callable[[KernelCodegen, Any], None]
@@ -412,11 +397,11 @@ HANDLERS: dict[type[Operation], Handler] = {
     func.ReturnOp: _return,
     **float8.HANDLERS,
     **control.HANDLERS,
-    tile.ProgramIdOp: _program_id,
-    tile.NumProgramsOp: _num_programs,
-    **dict.fromkeys((tile.BarrierOp, gpu.BarrierOp), _barrier),
-    tile.AssumeOp: _assume,
-    **dict.fromkeys((tile.ClaimOp, gpu.LocalAllocOp, gpu.MemdescTransOp), _nothing),
+    tile.ProgramIdOp: lambda gen, op: gen.bind(op.result, [gen.threads.program(axis_of(op))]),
+    tile.NumProgramsOp: lambda gen, op: gen.bind(op.result, [gen.threads.programs(axis_of(op))]),
+    **dict.fromkeys((tile.BarrierOp, gpu.BarrierOp), lambda gen, op: gen.barrier()),
+    tile.AssumeOp: lambda gen, op: call(gen.builder, "llvm.assume", VOID, gen.scalar(op.condition)),
+    **dict.fromkeys((tile.ClaimOp, gpu.LocalAllocOp, gpu.MemdescTransOp), lambda gen, op: None),
     tile.CmpIOp: comparisons.lower_compare,
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,
