@@ -385,11 +385,11 @@ class TuningRecord:
     file and compared on load. Timings are `[median, low, high]` in ms, or a text: why it failed.
     """
 
-    def __init__(self, identity: Mapping[str, str], directory: Path | None = None) -> None:
+    def __init__(self, identity: Mapping[str, str]) -> None:
         self.identity = dict(identity)
         text = json.dumps(self.identity, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:40]
-        self.path = (directory or cache_root() / "tuning") / f"{digest}.json"
+        self.path = cache_root() / "tuning" / f"{digest}.json"
 
     def load(self) -> dict[str, list[float]]:
         """Timings by configuration text; {} when there are none."""

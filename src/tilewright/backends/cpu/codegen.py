@@ -127,7 +127,7 @@ def _iota(gen: KernelCodegen, op: cpu.IotaOp) -> None:
 def _lane_mask(gen: KernelCodegen, op: cpu.LaneMaskOp) -> None:
     b, count, lanes = gen.builder, gen.scalar(op.count), cpu.lanes_of(op.result)
     # clamp in 64 bits, compare in 32: cheaper than a 64-bit compare of every lane
-    limit = splat(b, b.trunc(clamped(b, count, 0, lanes), I32), lanes)
+    limit = splat(b, b.trunc(clamped(b, count, lanes), I32), lanes)
     gen.set(op.result, b.icmp_signed(">", limit, steps(I32, lanes)))
 
 

@@ -55,22 +55,21 @@ def where(b: Builder, condition: Value | None) -> AbstractContextManager[Any]:
 
 def counted_loop(
     b: Builder,
-    start: Value | int,
     stop: Value | int,
     step: int,
     body: Callable[[Value, list[Value]], Sequence[Value] | None],
     carried: Sequence[Value] = (),
     index: ir.IntType = I64,
 ) -> list[Value]:
-    """`for i in range(start, stop, step)`, run at least once; `body(i, values)` returns the carried values of the
+    """`for i in range(0, stop, step)`, run at least once; `body(i, values)` returns the carried values of the
     next iteration. Returns those of the last; the builder is after the loop."""
-    first, last = (ir.Constant(index, v) if isinstance(v, int) else v for v in (start, stop))
+    last = ir.Constant(index, stop) if isinstance(stop, int) else stop
     before = b.block
     head = b.append_basic_block("loop")
     b.branch(head)
     b.position_at_end(head)
     counter = b.phi(index)
-    counter.add_incoming(first, before)
+    counter.add_incoming(ir.Constant(index, 0), before)
     phis = phis_of(b, carried, before)
     results = list(body(counter, list(phis)) or ())
     following = b.add(counter, ir.Constant(index, step), flags=("nuw", "nsw"))

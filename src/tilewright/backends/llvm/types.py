@@ -238,9 +238,9 @@ def concatenated(b: Builder, parts: list[Value]) -> Value:
     return parts[0]
 
 
-def clamped(b: Builder, value: Value, low: int, high: int) -> Value:
-    """A signed integer limited to a range."""
-    for sign, bound in (("<", high), (">", low)):
+def clamped(b: Builder, value: Value, high: int) -> Value:
+    """A signed integer limited to 0 … `high`."""
+    for sign, bound in (("<", high), (">", 0)):
         limit = ir.Constant(value.type, bound)
         value = b.select(b.icmp_signed(sign, value, limit), value, limit)
     return value

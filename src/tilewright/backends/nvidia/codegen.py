@@ -254,7 +254,7 @@ class KernelCodegen(Codegen):
                 self.op(inner)
 
     def elementwise(self, op: Operation) -> None:
-        same = register_groups.equal_to(self, op)
+        same = register_groups.equal_to(op)
         operands = [self.parts(v) for v in op.operands]
         pairs = [] if same else packed_floats.lower_pairs(self, op, operands)
         for result, parts in zip(op.results, self.lowered(op, pairs, same), strict=True):

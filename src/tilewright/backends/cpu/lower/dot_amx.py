@@ -145,7 +145,7 @@ class _AmxKernel:
                 inner = body(at(b, first, shift), at(b, place, v * self.strip), inner)
             return inner
 
-        return counted_loop(b, 0, plan.k // self.group, 1, rows, carried)
+        return counted_loop(b, plan.k // self.group, 1, rows, carried)
 
     def split_operands(self) -> Value:
         """Write the bf16 halves of both operands. Returns whether any element is infinite or NaN (i1)."""
@@ -164,7 +164,7 @@ class _AmxKernel:
             return [_larger(b, state[0], value)]
 
         zero = ir.Constant(ir.VectorType(I16, lanes), None)
-        seen_a = counted_loop(b, 0, count, lanes, chunk, [zero])[0]
+        seen_a = counted_loop(b, count, lanes, chunk, [zero])[0]
         row = tile.columns * 2
         rows_kind = ir.VectorType(ir.HalfType(), tile.lanes)
         low_copy = plan.k * plan.n * 2
@@ -182,7 +182,7 @@ class _AmxKernel:
             out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
             return self._each_group(group, j, out, state)
 
-        seen_b = counted_loop(b, 0, self.panels, 1, panel, [zero])[0]
+        seen_b = counted_loop(b, self.panels, 1, panel, [zero])[0]
         self.sources = _Sources([high, low], [self.copy, at(b, self.copy, low_copy)])
         infinity = ir.Constant(I16, 0x7C00)
         return b.or_(

@@ -59,7 +59,7 @@ class Interleaver:
             return self._group(at(b, source, skip), self.group, at(b, self.copy, skip), state)
 
         if whole:
-            sums = counted_loop(b, 0, whole, 1, rows, sums)
+            sums = counted_loop(b, whole, 1, rows, sums)
         if rest:
             skip = whole * self.group * self.row
             sums = self._group(at(b, source, skip), rest, at(b, self.copy, skip), sums)
@@ -113,6 +113,6 @@ class ColumnSums:
             ]
 
         none = [ir.Constant(kind, None)] * tile.vectors
-        for v, value in enumerate(counted_loop(b, 0, plan.k // group, 1, step, none)):
+        for v, value in enumerate(counted_loop(b, plan.k // group, 1, step, none)):
             b.store(value, at(b, self.sums, 4 * v * tile.lanes), align=4 * tile.lanes)
         return self.sums

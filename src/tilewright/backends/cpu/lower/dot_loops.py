@@ -55,7 +55,7 @@ def repeat(b: Builder, count: int, body: Callable[[Value], None]) -> None:
     if count == 1:
         body(i64(0))
     elif count > 1:
-        counted_loop(b, 0, count, 1, lambda i, _: body(i))
+        counted_loop(b, count, 1, lambda i, _: body(i))
 
 
 _LINE = 64

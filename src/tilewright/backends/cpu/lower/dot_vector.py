@@ -146,7 +146,7 @@ class _VectorKernel:
                     *values,
                 ]
 
-            a, panel, *accumulators = counted_loop(b, 0, trips, 1, trip, [a, panel, *accumulators])
+            a, panel, *accumulators = counted_loop(b, trips, 1, trip, [a, panel, *accumulators])
         else:
             trips = 0
             self.fetcher.emit(number, i64(0), 1)

@@ -166,7 +166,7 @@ def _live(gen: KernelCodegen, mask: cpu.LaneMaskOp | None, run: _Run, index: int
         return None
     b, lanes = gen.builder, run.kind.count
     count = b.sub(gen.scalar(mask.count), ir.Constant(I64, index * lanes))
-    return b.trunc(clamped(b, count, 0, lanes), I32)
+    return b.trunc(clamped(b, count, lanes), I32)
 
 
 def store(gen: KernelCodegen, pointers: SSAValue, value: Value, size: int) -> bool:

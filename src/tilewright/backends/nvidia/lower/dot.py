@@ -174,7 +174,7 @@ def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
             values = _step(gen, operands, step, values)
         return values
 
-    results = counted_loop(b, 0, extent, count, steps, accumulators, I32)
+    results = counted_loop(b, extent, count, steps, accumulators, I32)
     gen.bind(op.result, [_narrowed(gen, v, acc) for v in results])
 
 

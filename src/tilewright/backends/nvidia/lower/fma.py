@@ -50,7 +50,7 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         right.go_to(k)
         return _steps(gen, layout, left, right, min(step, extent), values)
 
-    made = counted_loop(b, 0, extent, step, multiply, accumulators, I32)
+    made = counted_loop(b, extent, step, multiply, accumulators, I32)
     gen.bind(op.result, made)
 
 

@@ -146,7 +146,7 @@ class ViewAddress:
             thread = gen.threads.coordinate(self.layout, dim)
             room = self._room(dim, thread, gen.scalar(self.limits[dim]))
             left = b.sub(room, offset[dim])
-            left = clamped(b, left, 0, run)
+            left = clamped(b, left, run)
             left = left if room.type == I32 else b.trunc(left, I32)
             amount = b.mul(left, self.size)
         for d in self.limits:

@@ -29,7 +29,7 @@ def representatives(op: Operation, name: str = "") -> list[int] | None:
     return [layout.register_of[start] for start in starts]
 
 
-def equal_to(gen: KernelCodegen, op: Operation) -> dict[int, int]:
+def equal_to(op: Operation) -> dict[int, int]:
     """Registers of the result that repeat an earlier one (of a counting group: its first), and that one."""
     firsts = representatives(op) or []
     return {i: at for i, first in enumerate(firsts) if (at := firsts.index(first)) < i}
