@@ -12,7 +12,7 @@ from typing import Any
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
-from tilewright.semantics.mathematics import Mathematics
+from tilewright.semantics.linalg import Linalg
 from tilewright.semantics.values import TensorValue, describe
 
 #: name -> (type of the argument, type of the result), of functions that keep all bits
@@ -23,7 +23,7 @@ REINTERPRETED = {
 }  # fmt: skip
 
 
-class Bits(Mathematics):
+class Bits(Linalg):
     """Counting and reversing bits. Arguments are 32 or 64 bits wide; counts are int32."""
 
     def libdevice_popc(self, arg0: Any) -> TensorValue:

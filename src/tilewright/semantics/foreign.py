@@ -10,7 +10,7 @@ from typing import Any
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
-from tilewright.semantics.scaled import Scaled
+from tilewright.semantics.libdevice import Libdevice
 from tilewright.semantics.values import TensorValue, describe
 
 #: bits of the PTX register that a constraint letter asks for (LLVM language reference, NVPTX)
@@ -28,7 +28,7 @@ def registers(kind: t.dtype, pack: int) -> tuple[int, int]:
     return pack // each, each
 
 
-class Foreign(Scaled):
+class Foreign(Libdevice):
     """`inline_asm_elementwise` and `extern_elementwise`."""
 
     def inline_asm_elementwise(

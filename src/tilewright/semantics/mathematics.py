@@ -9,9 +9,8 @@ from typing import Any
 from tilewright import dtypes as t
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
-from tilewright.semantics.linalg import Linalg
 from tilewright.semantics.promotion import promote, promote_with_number
-from tilewright.semantics.reductions import extreme_operation
+from tilewright.semantics.reductions import Reductions, extreme_operation
 from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
 
 #: MLIR's `math` dialect, by C name (libdevice's name without its `f` suffix)
@@ -33,7 +32,7 @@ def _unary(function: str, what: str = "") -> Callable[[Any, Any], TensorValue]:
     return method
 
 
-class Mathematics(Linalg):
+class Mathematics(Reductions):
     """`exp` … `softmax`. fp16, bf16 and fp8 compute in fp32 and round once."""
 
     # ---- how they are made ---------------------------------------------------------------------
