@@ -27,11 +27,9 @@ class Bits(Linalg):
     """Counting and reversing bits. Arguments are 32 or 64 bits wide; counts are int32."""
 
     def libdevice_popc(self, arg0: Any) -> TensorValue:
-        """The number of set bits."""
         return self._counted(self._unsigned(arg0, "libdevice.popc"))
 
     def libdevice_clz(self, arg0: Any) -> TensorValue:
-        """The number of leading zeros; for 0 the width."""
         x = self._unsigned(arg0, "libdevice.clz")
         width = x.dtype.primitive_bitwidth
         for shift in _halves(width, up=True):
@@ -39,13 +37,11 @@ class Bits(Linalg):
         return width - self._counted(x)
 
     def libdevice_ffs(self, arg0: Any) -> TensorValue:
-        """The place of the lowest bit that is set, counted from 1; of 0 it is 0."""
         x = self._unsigned(arg0, "libdevice.ffs")
         below = x ^ (x - 1)  # it and those below it; of 0 all
         return self.where(x != 0, self._counted(below), 0)
 
     def libdevice_brev(self, arg0: Any) -> TensorValue:
-        """The bits in reverse order."""
         x = self._unsigned(arg0, "libdevice.brev")
         width = x.dtype.primitive_bitwidth
         for shift in _halves(width):
@@ -56,7 +52,6 @@ class Bits(Linalg):
         return self.convert(x, kind)
 
     def libdevice_byte_perm(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
-        """Four bytes of the eight in (arg1, arg0), chosen by the low three bits of arg2's half bytes."""
         low, high = (
             self.convert(self._unsigned(v, "libdevice.byte_perm"), t.uint64) for v in (arg0, arg1)
         )
@@ -72,18 +67,15 @@ class Bits(Linalg):
         return self.convert(self.convert(result, t.uint32), self._type_of(arg0))
 
     def libdevice_sad(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
-        """|arg0 - arg1| + arg2 of 32-bit integers; arg2 and the result are uint32."""
         x, y = self.promote_pair(arg0, arg1, "libdevice.sad")
         larger, smaller = self.maximum(x, y), self.minimum(x, y)
         distance = self.convert(larger - smaller, t.uint32)
         return distance + self._unsigned(arg2, "libdevice.sad")
 
     def libdevice_hadd(self, arg0: Any, arg1: Any) -> TensorValue:
-        """(arg0 + arg1) >> 1 of 32-bit integers, without overflow."""
         return self._average(arg0, arg1, 0)
 
     def libdevice_rhadd(self, arg0: Any, arg1: Any) -> TensorValue:
-        """(arg0 + arg1 + 1) >> 1 of 32-bit integers, without overflow."""
         return self._average(arg0, arg1, 1)
 
     def _average(self, arg0: Any, arg1: Any, more: int) -> TensorValue:
@@ -93,13 +85,11 @@ class Bits(Linalg):
         return self.convert((total + more) >> 1, x.dtype)
 
     def libdevice_mul24(self, arg0: Any, arg1: Any) -> TensorValue:
-        """Low 32 bits of the product of the low 24 bits of two 32-bit integers."""
         x, y = self.promote_pair(arg0, arg1, "libdevice.mul24")
         parts = [(v << 8) >> 8 for v in (x, y)]
         return self.binary("*", *parts)
 
     def libdevice_hiloint2double(self, arg0: Any, arg1: Any) -> TensorValue:
-        """fp64 of the bits (arg0, arg1), each 32."""
         high, low = (
             self.convert(self._unsigned(v, "libdevice.hiloint2double"), t.uint64)
             for v in (arg0, arg1)
@@ -107,15 +97,12 @@ class Bits(Linalg):
         return self.cast((high << 32) | low, t.float64, bitcast=True)
 
     def libdevice_double2hiint(self, arg0: Any) -> TensorValue:
-        """The high 32 bits of an fp64."""
         return self.convert(self._bits_of_double(arg0) >> 32, t.int32)
 
     def libdevice_double2loint(self, arg0: Any) -> TensorValue:
-        """The low 32 bits of an fp64."""
         return self.convert(self._bits_of_double(arg0), t.int32)
 
     def libdevice_rcp64h(self, arg0: Any) -> TensorValue:
-        """1 / arg0 in the high 32 bits of an fp64; the low ones are 0."""
         inverse = self._bits_of_double(self.fdiv(1.0, self._double(arg0)))
         return self.cast(inverse & -(1 << 32), t.float64, bitcast=True)
 

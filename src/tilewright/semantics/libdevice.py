@@ -67,7 +67,6 @@ class Libdevice(Special):
     """Functions that are not in the tables, and what those that round in a direction are made of."""
 
     def libdevice_abs(self, arg0: Any) -> TensorValue:
-        """Absolute value."""
         return self.abs(arg0)
 
     def libdevice_pow(self, arg0: Any, arg1: Any) -> TensorValue:
@@ -88,15 +87,12 @@ class Libdevice(Special):
     libdevice_powf = libdevice_pow
 
     def libdevice_rcbrt(self, arg0: Any) -> TensorValue:
-        """1 / cbrt(x)."""
         return self.fdiv(1.0, self.float_function("cbrt", (arg0,), "libdevice.rcbrt"))
 
     def libdevice_sinpi(self, arg0: Any) -> TensorValue:
-        """sin(pi * x)."""
         return self.sin(self._half_turns(arg0))
 
     def libdevice_cospi(self, arg0: Any) -> TensorValue:
-        """cos(pi * x)."""
         return self.cos(self._half_turns(arg0))
 
     def _half_turns(self, x: Any) -> TensorValue:
@@ -105,7 +101,6 @@ class Libdevice(Special):
         return (x - turns * 2.0) * math.pi
 
     def libdevice_normcdf(self, arg0: Any) -> TensorValue:
-        """Distribution function of the standard normal distribution."""
         scaled = self.binary("*", arg0, -math.sqrt(0.5))
         return self.float_function("erfc", (scaled,), "libdevice.normcdf") * 0.5
 
@@ -113,22 +108,18 @@ class Libdevice(Special):
         return self.fma(arg0, arg1, arg2)
 
     def libdevice_max(self, arg0: Any, arg1: Any) -> TensorValue:
-        """The larger of two."""
         return self.maximum(arg0, arg1)
 
     def libdevice_min(self, arg0: Any, arg1: Any) -> TensorValue:
-        """The smaller of two."""
         return self.minimum(arg0, arg1)
 
     libdevice_fmax = libdevice_max
     libdevice_fmin = libdevice_min
 
     def libdevice_saturatef(self, arg0: Any) -> TensorValue:
-        """`arg0` limited to [0, 1]."""
         return self.clamp(arg0, 0.0, 1.0)
 
     def libdevice_mulhi(self, arg0: Any, arg1: Any) -> TensorValue:
-        """High half of the product of integers of 32 or 64 bits, signed or unsigned."""
         high = self.umulhi(arg0, arg1)
         if high.dtype.is_int_unsigned():
             return high
@@ -138,11 +129,9 @@ class Libdevice(Special):
         return high
 
     def libdevice_umulhi(self, arg0: Any, arg1: Any) -> TensorValue:
-        """High half of the product of integers, taken as unsigned."""
         return self.umulhi(arg0, arg1)
 
     def libdevice_signbit(self, arg0: Any) -> TensorValue:
-        """1 if the sign bit is set (also of -0.0 and NaN), else 0."""
         x = self._in_wide(self._float_arguments((arg0,), "libdevice.signbit")[0])
         kind = t.int64 if x.dtype.is_fp64() else t.int32
         return self.convert(self.cast(x, kind, bitcast=True) < 0, t.int32)

@@ -165,13 +165,11 @@ class Mathematics(Reductions):
         return self.convert(1.0 / (1.0 + decay), kind)
 
     def mul_sigmoid(self, x: Any, y: Any) -> TensorValue:
-        """`x * sigmoid(y)`."""
         a, b = self._float_arguments((x, y), "tl.math.mul_sigmoid")
         power = -self._in_wide(b)
         return self.convert(self._divided_by_1_plus(self._in_wide(a), power, "exp"), a.dtype)
 
     def div_1p_exp2(self, x: Any, y: Any) -> TensorValue:
-        """`x / (1 + 2 ** y)`."""
         a, b = self._float_arguments((x, y), "tl.math.div_1p_exp2")
         quotient = self._divided_by_1_plus(self._in_wide(a), self._in_wide(b), "exp2")
         return self.convert(quotient, a.dtype)

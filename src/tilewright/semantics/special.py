@@ -134,7 +134,6 @@ class Special(Bits):
         return self.where(none, self.filled(-(2**31), exponent.type), exponent)
 
     def libdevice_ldexp(self, arg0: Any, arg1: Any) -> TensorValue:
-        """arg0 * 2 ** arg1 for an integer arg1, rounded once."""
         x, kind = self._special_argument(arg0, "ldexp")
         n = self.to_tensor(unwrap_constexpr(arg1))
         x, n = self.broadcast_all([x, self.convert(n, t.int32)], "libdevice.ldexp")
@@ -163,18 +162,15 @@ class Special(Bits):
     # ---- lengths -----------------------------------------------------------------------------------
 
     def libdevice_norm3d(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
-        """sqrt(arg0**2 + arg1**2 + arg2**2) without overflow on the way."""
         return self._norm((arg0, arg1, arg2), "norm3d", False)
 
     def libdevice_norm4d(self, arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> TensorValue:
         return self._norm((arg0, arg1, arg2, arg3), "norm4d", False)
 
     def libdevice_rhypot(self, arg0: Any, arg1: Any) -> TensorValue:
-        """1 / sqrt(arg0**2 + arg1**2)."""
         return self._norm((arg0, arg1), "rhypot", True)
 
     def libdevice_rnorm3d(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
-        """1 / norm3d."""
         return self._norm((arg0, arg1, arg2), "rnorm3d", True)
 
     def libdevice_rnorm4d(self, arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> TensorValue:

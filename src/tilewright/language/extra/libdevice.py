@@ -26,7 +26,7 @@ _ONE = {
     "rcbrt": "1 / cbrt(x).", "rint": "Nearest whole number, ties to even.",
     "round": "Nearest whole number, ties away from zero.", "rsqrt": "1 / sqrt(x).",
     "rsqrt_rn": "1 / sqrt(x).", "saturatef": "x limited to [0, 1].",
-    "signbit": "Whether the sign bit is set.", "sin": "Sine.", "sinh": "Hyperbolic sine.",
+    "signbit": "1 if the sign bit is set (also of -0.0 and NaN), else 0.", "sin": "Sine.", "sinh": "Hyperbolic sine.",
     "sinpi": "sin(pi x).", "sqrt": "Square root.", "tan": "Tangent.",
     "tanh": "Hyperbolic tangent.", "tgamma": "Gamma function.", "trunc": "x without its fraction.",
     "y0": "Bessel function of the second kind, order 0.",
@@ -37,7 +37,7 @@ _ONE = {
     "fast_sinf": "Sine.", "fast_cosf": "Cosine.", "fast_tanf": "Tangent.",
     "fast_tanhf": "Hyperbolic tangent.", "fast_expf": "e ** x.", "fast_logf": "Natural logarithm.",
     "fast_log2f": "Logarithm to base 2.", "fast_log10f": "Logarithm to base 10.",
-    "popc": "How many bits are set.", "clz": "How many bits above the highest set one are not set.",
+    "popc": "How many bits are set.", "clz": "How many leading bits are not set; of 0 the width.",
     "ffs": "Place of the lowest bit set, counted from 1; 0 of 0.", "brev": "Bits in reverse order.",
     "float_as_int": "Bits of an fp32 as int32.", "float_as_uint": "Bits of an fp32 as uint32.",
     "int_as_float": "fp32 of these bits.", "uint_as_float": "fp32 of these bits.",
@@ -48,7 +48,7 @@ _ONE = {
     "cyl_bessel_i1": "Modified Bessel function of the first kind, order 1.",
     "ilogb": "Exponent of x, as int32.", "fast_exp10f": "10 ** x.",
     "double2hiint": "High 32 bits of an fp64.", "double2loint": "Low 32 bits of an fp64.",
-    "rcp64h": "1 / x in the high 32 bits of an fp64.",
+    "rcp64h": "1 / x in the high 32 bits of an fp64; the low ones are 0.",
 }  # fmt: skip
 _TWO = {
     "atan2": "Angle of the point (arg1, arg0).", "copysign": "arg0 with the sign of arg1.",
@@ -60,19 +60,19 @@ _TWO = {
     "nextafter": "The float next to arg0 towards arg1.", "pow": "arg0 ** arg1, which may be integers.",
     "powf": "arg0 ** arg1.", "remainder": "IEEE remainder.",
     "umulhi": "High half of the product of unsigned integers.",
-    "ldexp": "arg0 * 2 ** arg1, of an integer arg1.", "scalbn": "arg0 * 2 ** arg1, of an integer arg1.",
+    "ldexp": "arg0 * 2 ** arg1, of an integer arg1, rounded once.", "scalbn": "arg0 * 2 ** arg1, of an integer arg1.",
     "rhypot": "1 / sqrt(arg0**2 + arg1**2).", "hadd": "(arg0 + arg1) >> 1 without overflow.",
     "rhadd": "(arg0 + arg1 + 1) >> 1 without overflow.",
-    "mul24": "Product of the low 24 bits of two integers.",
-    "hiloint2double": "fp64 of the bits (arg0, arg1).",
+    "mul24": "Low 32 bits of the product of the low 24 bits of two integers.",
+    "hiloint2double": "fp64 of the bits (arg0, arg1), each 32.",
 }  # fmt: skip
 
 
 _THREE = {
     "norm3d": "Length of a vector of three numbers, without overflow on the way.",
-    "rnorm3d": "1 / norm3d.", "sad": "|arg0 - arg1| + arg2 of 32-bit integers.",
+    "rnorm3d": "1 / norm3d.", "sad": "|arg0 - arg1| + arg2 of 32-bit integers; arg2 and the result are uint32.",
     "fma": "`arg0 * arg1 + arg2`, rounded once.",
-    "byte_perm": "Four of the eight bytes of (arg1, arg0), chosen by arg2.",
+    "byte_perm": "Four of the eight bytes of (arg1, arg0), chosen by the low three bits of arg2's half bytes.",
 }  # fmt: skip
 _FOUR = {
     "norm4d": "Length of a vector of four numbers, without overflow on the way.", "rnorm4d": "1 / norm4d.",
