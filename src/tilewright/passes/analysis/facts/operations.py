@@ -221,22 +221,6 @@ def _same(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
     return _joined([source]) if width_of(source) == bits else fixed(top(bits))
 
 
-def _either(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return _joined(op.operands[-2:])
-
-
-def _arange(op: tile.ArangeOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return fixed(of_range(bits, op.start.value.data, op.end.value.data - 1))
-
-
-def _program_id(op: tile.ProgramIdOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return fixed(signed_range(bits, 0, grid[op.axis.value.data] - 1))
-
-
-def _num_programs(op: tile.NumProgramsOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    return fixed(signed_range(bits, 1, grid[op.axis.value.data]))
-
-
 def _compare(op: tile.CmpIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     if width_of(op.lhs) is None:
         return fixed(top(bits))
@@ -277,13 +261,21 @@ _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] 
     arith.ConstantOp: _constant,
     **dict.fromkeys(_RESIZED, _resize),
     arith.IndexCastOp: _index_cast,
-    tile.ArangeOp: _arange,
-    tile.ProgramIdOp: _program_id,
-    tile.NumProgramsOp: _num_programs,
+    tile.ArangeOp: lambda op, value, bits, grid: fixed(
+        of_range(bits, op.start.value.data, op.end.value.data - 1)
+    ),
+    tile.ProgramIdOp: lambda op, value, bits, grid: fixed(
+        signed_range(bits, 0, grid[op.axis.value.data] - 1)
+    ),
+    tile.NumProgramsOp: lambda op, value, bits, grid: fixed(
+        signed_range(bits, 1, grid[op.axis.value.data])
+    ),
     tile.CmpIOp: _compare,
     tile.HintOp: _hint,
     tile.AddPtrOp: _advance,
-    **dict.fromkeys((tile.SelectOp, tile.JoinOp, tile.CatOp), _either),
+    **dict.fromkeys(
+        (tile.SelectOp, tile.JoinOp, tile.CatOp), lambda op, *_: _joined(op.operands[-2:])
+    ),
     **dict.fromkeys(_PASSED_ON, _same),
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), _region_result),
 }

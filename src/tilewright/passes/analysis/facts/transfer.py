@@ -10,6 +10,8 @@ division or remainder: its signed divisor is known to be greater than 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.passes.analysis.facts.lattice import (
     Fact,
     constant,
@@ -197,33 +199,25 @@ def bit_xor(a: Fact, b: Fact) -> Fact:
     return reduced(a.bits, low, high, 0, most, min(a.zeros, b.zeros))
 
 
-def _either(a: Fact, b: Fact, is_a: bool, is_b: bool, bounds: Fact) -> Fact:
-    """The fact of one of two values: `a` or `b` if it is known which, otherwise both within `bounds`."""
-    return a if is_a else b if is_b else meet(join(a, b), bounds)
+def _ends(a: Fact, signed: bool) -> tuple[int, int]:
+    return (a.smin, a.smax) if signed else (a.umin, a.umax)
 
 
-def minimum_signed(a: Fact, b: Fact) -> Fact:
-    """The smaller of two signed numbers."""
-    bounds = signed_range(a.bits, min(a.smin, b.smin), min(a.smax, b.smax))
-    return _either(a, b, a.smax <= b.smin, b.smax <= a.smin, bounds)
+def _extreme(choose: Callable[[int, int], int], signed: bool) -> Callable[[Fact, Fact], Fact]:
+    """The smaller (`min`) or the larger (`max`) of two numbers."""
+    ranged = signed_range if signed else unsigned_range
+
+    def extreme(a: Fact, b: Fact) -> Fact:
+        (low_a, high_a), (low_b, high_b) = _ends(a, signed), _ends(b, signed)
+        if high_a <= low_b or high_b <= low_a:  # it is known which
+            return a if (high_a <= low_b) == (choose is min) else b
+        return meet(join(a, b), ranged(a.bits, choose(low_a, low_b), choose(high_a, high_b)))
+
+    return extreme
 
 
-def maximum_signed(a: Fact, b: Fact) -> Fact:
-    """The larger of two signed numbers."""
-    bounds = signed_range(a.bits, max(a.smin, b.smin), max(a.smax, b.smax))
-    return _either(b, a, a.smax <= b.smin, b.smax <= a.smin, bounds)
-
-
-def minimum_unsigned(a: Fact, b: Fact) -> Fact:
-    """The smaller of two unsigned numbers."""
-    bounds = unsigned_range(a.bits, min(a.umin, b.umin), min(a.umax, b.umax))
-    return _either(a, b, a.umax <= b.umin, b.umax <= a.umin, bounds)
-
-
-def maximum_unsigned(a: Fact, b: Fact) -> Fact:
-    """The larger of two unsigned numbers."""
-    bounds = unsigned_range(a.bits, max(a.umin, b.umin), max(a.umax, b.umax))
-    return _either(b, a, a.umax <= b.umin, b.umax <= a.umin, bounds)
+minimum_signed, maximum_signed = _extreme(min, True), _extreme(max, True)
+minimum_unsigned, maximum_unsigned = _extreme(min, False), _extreme(max, False)
 
 
 def absolute(a: Fact) -> Fact:
@@ -258,8 +252,7 @@ def compare(predicate: str, a: Fact, b: Fact) -> Fact:
         return constant(int(predicate == "eq"), 1) if same else top(1)
     if predicate[1:] in ("gt", "ge"):
         predicate, a, b = predicate[0] + {"gt": "lt", "ge": "le"}[predicate[1:]], b, a
-    low_a, high_a = (a.smin, a.smax) if predicate[0] == "s" else (a.umin, a.umax)
-    low_b, high_b = (b.smin, b.smax) if predicate[0] == "s" else (b.umin, b.umax)
+    (low_a, high_a), (low_b, high_b) = (_ends(x, predicate[0] == "s") for x in (a, b))
     if predicate[1:] == "le":
         high_b, low_b = high_b + 1, low_b + 1
     if high_a < low_b:
