@@ -24,8 +24,6 @@ dot of small numbers is lost next to a large one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
 from xdsl.ir import SSAValue
@@ -38,7 +36,6 @@ from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class AccumulateDot(Pass):
     relevant_ops = ("tile.dot",)
 

@@ -1,6 +1,6 @@
 """What a pass is, and how one is written as text.
 
-A pass is a frozen dataclass. Its fields are its options, its `name` is its command-line name (and, with
+A pass is a frozen dataclass: its fields are its options, its `name` is its command-line name (and, with
 underscores, its file name), its docstring is a short essay with an example in IR, as `Before:` and
 `After:` blocks or as their difference, `Change:`, that a test runs. Text and pass convert into each other without loss::
 
@@ -39,8 +39,8 @@ def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
 class Pass(ABC):
     """A named rewrite of a module in place.
 
-    Subclasses are frozen dataclasses with defaults for all fields. Field types: `bool`, `int`,
-    `float`, `str` and `tuple[int, ...]` or `tuple[str, ...]`.
+    Subclasses with options are declared as frozen dataclasses, with defaults for all fields. Field types:
+    `bool`, `int`, `float`, `str` and `tuple[int, ...]` or `tuple[str, ...]`.
     """
 
     name: ClassVar[str]

@@ -66,7 +66,6 @@ from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class CarryOffsets(FunctionPass):
     relevant_ops = ("scf.for", "scf.while", "scf.if")
 

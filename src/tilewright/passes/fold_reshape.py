@@ -21,8 +21,6 @@ indexed, stay; so do loads with other users, or with a tile for what is beyond.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.dialects import tile
@@ -32,7 +30,6 @@ from tilewright.passes.fold_transpose import with_dimensions
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class FoldReshape(Pass):
     relevant_ops = ("tile.reshape",)
     requires = ("raise-access",)

@@ -20,7 +20,6 @@ is done twice, and none with a tile for what is beyond.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
@@ -33,7 +32,6 @@ from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class FoldTranspose(Pass):
     relevant_ops = ("tile.trans",)
     requires = ("raise-access",)

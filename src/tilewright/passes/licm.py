@@ -22,8 +22,6 @@ compute it for nothing on the other branch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -34,7 +32,6 @@ from tilewright.passes.base import FunctionPass
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class Licm(FunctionPass):
     relevant_ops = ("scf.for", "scf.while")
 

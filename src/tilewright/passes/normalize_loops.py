@@ -40,8 +40,6 @@ code is no shorter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
 from xdsl.dialects.func import FuncOp
@@ -57,7 +55,6 @@ from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class NormalizeLoops(FunctionPass):
     relevant_ops = ("scf.for",)
 

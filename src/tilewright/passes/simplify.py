@@ -36,8 +36,6 @@ raises in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -57,7 +55,6 @@ _ROUNDS = 16
 """Rewriting stops after this many sweeps; two or three are the rule."""
 
 
-@dataclass(frozen=True)
 class Simplify(FunctionPass):
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         erase_dead(function.body.block)

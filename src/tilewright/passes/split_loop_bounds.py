@@ -75,7 +75,6 @@ _BITS = 32
 _SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 
-@dataclass(frozen=True)
 class SplitLoopBounds(FunctionPass):
     relevant_ops = ("scf.if",)
     requires = ("normalize-loops",)

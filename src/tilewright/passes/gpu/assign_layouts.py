@@ -24,7 +24,6 @@ are in layouts that its lowering takes as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
@@ -71,7 +70,6 @@ def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
     return isinstance(user, tile.DotOp) and isinstance(value.owner, tile.Load)
 
 
-@dataclass(frozen=True)
 class AssignLayouts(FunctionPass):
     mandatory_reason = "without layouts no thread knows which elements are its own"
 

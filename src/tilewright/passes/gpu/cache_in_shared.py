@@ -44,7 +44,6 @@ _OTHERS = (
 """Operations that allocate shared memory themselves."""
 
 
-@dataclass(frozen=True)
 class CacheInShared(FunctionPass):
     relevant_ops = ("scf.for",)
     requires = ("strip-mine-tiles", "assign-layouts")

@@ -36,7 +36,6 @@ buffers, and those that remove barriers, have run. Ensures: a barrier of the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -62,7 +61,6 @@ from tilewright.targets import TargetInfo
 _LANES = 32
 
 
-@dataclass(frozen=True)
 class DeallocateShared(FunctionPass):
     relevant_ops = ("gpu.local_alloc",)
     requires = ("assign-layouts",)

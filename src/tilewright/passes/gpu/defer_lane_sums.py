@@ -18,8 +18,6 @@ are added, in another order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, f32, i32
 from xdsl.dialects.func import FuncOp
@@ -38,7 +36,6 @@ _BOUNDS = 2
 """Operands of `scf.for` in front of the first carried value, less the counter's place."""
 
 
-@dataclass(frozen=True)
 class DeferLaneSums(FunctionPass):
     relevant_ops = ("scf.for",)
     requires = ("assign-layouts",)

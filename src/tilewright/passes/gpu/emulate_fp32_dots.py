@@ -36,8 +36,6 @@ that are too small for them stay, and are multiplied in single precision. Switch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr, bf16, f32, i1, i32
 from xdsl.ir import SSAValue
@@ -60,7 +58,6 @@ _SMALLEST = (16, 8, 16)
 """Rows, columns and inner extent that tensor cores take."""
 
 
-@dataclass(frozen=True)
 class EmulateFp32Dots(Pass):
     relevant_ops = ("tile.dot",)
 

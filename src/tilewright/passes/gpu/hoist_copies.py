@@ -63,7 +63,6 @@ class _Group:
         self.buffers = {copy.buffer for copy in self.copies}
 
 
-@dataclass(frozen=True)
 class HoistCopies(FunctionPass):
     relevant_ops = ("gpu.async_copy",)
     requires = ("promote-shared",)

@@ -51,7 +51,6 @@ _READS = (tile.Load, gpu.AsyncCopyOp)
 ACCESSES = (*_READS, tile.Store, tile.Atomic)
 
 
-@dataclass(frozen=True)
 class InsertBarriers(FunctionPass):
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         _walk(function.body.block, [])

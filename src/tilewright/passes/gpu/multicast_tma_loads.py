@@ -35,8 +35,6 @@ their number depend on the iteration, each CTA loads its own tiles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
@@ -59,7 +57,6 @@ from tilewright.targets import Feature, TargetInfo
 _ROWS = 8
 
 
-@dataclass(frozen=True)
 class MulticastTmaLoads(FunctionPass):
     relevant_ops = ("scf.for",)
 

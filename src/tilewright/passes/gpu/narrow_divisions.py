@@ -22,8 +22,6 @@ divisions stay as wide as they are written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.dialects.func import FuncOp
@@ -45,7 +43,6 @@ _UNSIGNED: dict[type[Operation], type[Operation]] = {
 _HALF = 1 << 32
 
 
-@dataclass(frozen=True)
 class NarrowDivisions(FunctionPass):
     relevant_ops = (
         "arith.divsi", "arith.remsi", "arith.divui", "arith.remui",

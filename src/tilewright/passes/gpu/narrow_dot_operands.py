@@ -21,8 +21,6 @@ do not take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -39,7 +37,6 @@ _SMALLEST_K = 16
 """Inner extent of the instructions for 16-bit floats (PTX ISA, `mma`)."""
 
 
-@dataclass(frozen=True)
 class NarrowDotOperands(Pass):
     relevant_ops = ("tile.dot",)
     idempotent = True

@@ -36,8 +36,6 @@ counters: an iteration takes longer than the count, and registers are scarce. Gu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32, i64
 from xdsl.dialects.func import FuncOp
@@ -62,7 +60,6 @@ _LONG = (
 """Operations of loops that take long, next to which trip counts do not matter."""
 
 
-@dataclass(frozen=True)
 class NarrowTripCounts(FunctionPass):
     relevant_ops = ("scf.for",)
 

@@ -25,7 +25,6 @@ of the tile operations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
@@ -43,7 +42,6 @@ READ_ONLY = "gpu.read_only"
 """On a load: all programs may load there and none stores, so that it may be issued before or after any store."""
 
 
-@dataclass(frozen=True)
 class OrderInstructions(FunctionPass):
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         function.attributes[ORDER_INSTRUCTIONS] = UnitAttr()

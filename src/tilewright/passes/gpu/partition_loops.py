@@ -46,7 +46,6 @@ _AT_MOST = 48
 """Instructions for each test in a loop that is worth having twice."""
 
 
-@dataclass(frozen=True)
 class PartitionLoops(FunctionPass):
     relevant_ops = ("scf.for",)
 

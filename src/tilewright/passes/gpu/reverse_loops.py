@@ -46,7 +46,6 @@ Relies on `raise-access` and `normalize-loops`. Guarantees: the same accesses, a
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
@@ -68,7 +67,6 @@ _COMMUTATIVE = (
 """Operations of which a chain has the same result in any order."""
 
 
-@dataclass(frozen=True)
 class ReverseLoops(FunctionPass):
     relevant_ops = ("scf.for",)
 

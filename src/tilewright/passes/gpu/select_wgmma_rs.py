@@ -27,7 +27,7 @@ memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -48,7 +48,6 @@ from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma
 from tilewright.targets import TargetInfo
 
 
-@dataclass(frozen=True)
 class SelectWgmmaRs(Pass):
     relevant_ops = ("tile.dot",)
     requires = ("select-mma", "promote-shared", "raise-access")

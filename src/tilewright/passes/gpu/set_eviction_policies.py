@@ -36,7 +36,6 @@ Relies on `raise-access`. Guarantees: only properties of accesses change that ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from xdsl.dialects import arith, scf
@@ -55,7 +54,6 @@ LAST, FIRST = StringAttr("evict_last"), StringAttr("evict_first")
 _DIVISIONS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 
-@dataclass(frozen=True)
 class SetEvictionPolicies(FunctionPass):
     relevant_ops = ("scf.for",)
 

@@ -14,8 +14,6 @@ stay loops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 
@@ -26,7 +24,6 @@ UNROLL = "gpu.unroll"
 """On a function: LLVM may unroll its loops."""
 
 
-@dataclass(frozen=True)
 class Unroll(FunctionPass):
     def run(self, function: FuncOp, target: TargetInfo) -> None:
         function.attributes[UNROLL] = UnitAttr()
