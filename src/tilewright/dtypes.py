@@ -13,9 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tilewright.compile_time import constexpr, constexpr_type, unwrap_constexpr
-
-__all__ = ["constexpr", "constexpr_type", "unwrap_constexpr"]
+from tilewright.compile_time import constexpr, constexpr_type, unwrap_constexpr  # noqa: F401
 
 _INTEGERS = {"int1": 1, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}

@@ -9,25 +9,14 @@ from tilewright.language.core import *  # noqa: F403
 from tilewright.language.extra import libdevice
 from tilewright.language.standard import random
 from tilewright.language.standard.programs import atomic_poll, swizzle2d
-from tilewright.language.standard.random import (
-    pair_uniform_to_normal,
-    philox,
-    philox_impl,
-    rand,
-    rand4x,
-    randint,
-    randint4x,
-    randn,
-    randn4x,
-    uint_to_uniform_float,
-)  # fmt: skip
+from tilewright.language.standard.random import *  # noqa: F403
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
 
 tuple = tuple
 
 __all__ = [
-    "aggregate_replace", "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
-    "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
-    "random", "sort", "standard", "swizzle2d", "target_info", "topk", "tuple", "uint_to_uniform_float",
+    "aggregate_replace", "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "random", "sort", "standard",
+    "swizzle2d", "target_info", "topk", "tuple",
 ]  # fmt: skip
 __all__ += core.__all__
+__all__ += random.__all__

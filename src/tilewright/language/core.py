@@ -15,36 +15,7 @@ from tilewright.language.builtin import (
     extern,
     must_use_result,
 )
-from tilewright.language.math import (
-    abs,
-    add,
-    cdiv,
-    ceil,
-    clamp,
-    cos,
-    div_rn,
-    erf,
-    exp,
-    exp2,
-    fdiv,
-    floor,
-    fma,
-    log,
-    log2,
-    maximum,
-    minimum,
-    mul,
-    next_power_of_2,
-    rsqrt,
-    sigmoid,
-    sin,
-    softmax,
-    sqrt,
-    sqrt_rn,
-    sub,
-    tanh,
-    umulhi,
-)
+from tilewright.language.math import *
 from tilewright.language.memory import *
 from tilewright.language.reductions import *
 from tilewright.language.tiles import *

@@ -104,6 +104,13 @@ def next_power_of_2(n: Any) -> Any:
     """The smallest power of two not below the constant `n`. Host code may call it too."""
 
 
+#: what `tl.` has too: not the functions that Triton lacks
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name
+    for name, value in globals().items()
+    if hasattr(value, "__tl_builtin__") and value not in (mul_sigmoid, div_1p_exp2)
+]
+
 inf = float("inf")
 nan = float("nan")
 pi = _math.pi

@@ -1,5 +1,6 @@
 """Types a kernel author names: `tl.tensor`, `tl.range`, `tl.PropagateNan` … and the dtypes."""
 
+# ruff: noqa: F403, F405
 from __future__ import annotations
 
 import builtins
@@ -7,36 +8,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.dtypes import (
-    bfloat16,
-    block_type,
-    constexpr,
-    constexpr_type,
-    dtype,
-    float8e4b8,
-    float8e4b15,
-    float8e4nv,
-    float8e5,
-    float8e5b16,
-    float16,
-    float32,
-    float64,
-    from_short_name,
-    int1,
-    int8,
-    int16,
-    int32,
-    int64,
-    pi32_t,
-    pointer_type,
-    tuple_type,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    unwrap_constexpr,
-    void,
-)
+from tilewright.dtypes import *
 from tilewright.language.builtin import active_semantics
 
 __all__ = [

@@ -162,3 +162,9 @@ def _bitonic_merge(x: Any, stage: tl.constexpr, order: tl.constexpr, n_dims: tl.
     """`_bitonic_merge_hypercube` of a tile of any shape."""
     cube = tl.reshape(x, [2] * _log2(x.numel))
     return tl.reshape(_bitonic_merge_hypercube(cube, stage, order), x.shape)
+
+
+#: all of the above, which `tl.standard` offers although their names are private
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name for name in globals() if name.startswith("_") and not name.startswith("__")
+]

@@ -148,3 +148,8 @@ def randn4x(seed: Any, offset: Any, n_rounds: tl.constexpr = N_ROUNDS_DEFAULT) -
     n1, n2 = pair_uniform_to_normal(u1, u2)
     n3, n4 = pair_uniform_to_normal(u3, u4)
     return n1, n2, n3, n4
+
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name for name, value in globals().items() if isinstance(value, KernelFunction)
+]
