@@ -272,7 +272,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def get_capture_scope(self) -> dict[str, Any]:
         """The names that the kernel's code sees: its module's, and those of the functions around it, as in Triton."""
-        return self.__globals__ | inspect.getclosurevars(self.fn).nonlocals
+        return {**self.__globals__, **inspect.getclosurevars(self.fn).nonlocals}
 
     def __getstate__(self) -> dict[str, Any]:
         """The state that another process needs to launch or display an already compiled kernel.
