@@ -117,7 +117,38 @@ def test_bf16_is_compared_and_scanned_in_fp32(make, show):
     np.testing.assert_allclose(show(scaled), np.abs(show(x)).max(1) / 448, rtol=1e-6)
     for got in (tl.maximum(x, 0.1), tl.minimum(x, x), tl.clamp(x, -1, 1), tl.cumsum(x, 0)):
         assert got.dtype == t.float32
-    assert tl.maximum(make(X, t.float16), 0.1).dtype == t.float16
+
+
+def test_numbers_have_their_own_type_in_extremes(make):
+    """As in Triton, where `tl.maximum` and others take Python numbers for int32, fp32 and so on."""
+    half, byte = make(X, t.float16), make(X, t.uint8)
+    for got in (tl.maximum(half, 0.1), tl.clamp(half, 0.0, 1.0), tl.fma(half, 0.5, half)):
+        assert got.dtype == t.float32
+    assert tl.minimum(half, 1).dtype == t.float16
+    assert tl.maximum(byte, -1).dtype == t.int32 and int(tl.max(tl.minimum(byte, -1))) == -1
+    assert tl.minimum(byte, 1 << 31).dtype == t.uint32
+    assert tl.umulhi(make(X, t.int32), 0xCCCCCCCD).dtype == t.uint32
+
+
+@pytest.mark.parametrize("kind", [t.float16, t.bfloat16, t.float32, t.float64])
+def test_numbers_are_not_rounded_to_the_tensor_they_are_compared_with(make, show, kind):
+    """0.1 is that of fp32, and neither 0.1 of fp16 nor of fp64."""
+    x = make([0.1, 0.5], kind)
+    tenth = float(np.float32(0.1))
+    assert list(show(x < 0.1)) == [show(x)[0] < tenth, False]
+    assert list(show(0.1 <= x)) == [show(x)[0] >= tenth, True]
+    assert list(show(x == 0.5)) == [False, True]
+    zero = make([0.0], kind)
+    assert not show(zero >= 1e-50).any() and not show(zero == 1e-320).any()
+
+
+def test_numbers_beyond_the_integer_they_are_compared_with(make, show):
+    byte = make([0, 255], t.uint8)
+    assert list(show(byte < 300)) == [True, True]
+    assert list(show(byte == -1)) == [False, False]
+    assert list(show(make([-1, 1], t.int8) > -1000)) == [True, True]
+    assert list(show(make([2**32 - 1], t.uint32) == -1)) == [True]  # both become uint32
+    assert list(show(make([5], t.int32) < 1 << 40)) == [True]
 
 
 def test_integer_reductions(make, show):

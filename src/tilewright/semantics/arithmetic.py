@@ -8,7 +8,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.casts import Casts
-from tilewright.semantics.promotion import promote, promote_with_number
+from tilewright.semantics.promotion import is_exact, promote, promote_with_number
 from tilewright.semantics.values import (
     PYTHON_BINARY,
     PYTHON_UNARY,
@@ -61,6 +61,24 @@ class Arithmetic(Casts):
         kind = promote(a.dtype, b.dtype, divides)
         x, y = self.broadcast_all([self.convert(a, kind), self.convert(b, kind)], what, (a, b))
         return x, y
+
+    def promote_typed(self, a: Any, b: Any, what: str) -> tuple[TensorValue, TensorValue]:
+        """`promote_pair` where a Python number takes part with its own type, as it does in Triton's comparisons,
+        `tl.maximum` and others: with 0 an int8 tensor gives int32, with 0.1 an fp16 tensor gives fp32."""
+        return self.promote_pair(self._typed(a), self._typed(b), what)
+
+    def _typed(self, value: Any) -> Any:
+        value = unwrap_constexpr(value)
+        return self.to_tensor(value) if isinstance(value, bool | int | float) else value
+
+    def _comparable(self, a: Any, b: Any, what: str) -> tuple[TensorValue, TensorValue]:
+        """`promote_typed`, without conversion of a tensor whose type holds the number."""
+        for number, tensor in ((a, b), (b, a)):
+            if isinstance(number, bool | int | float) and isinstance(tensor, TensorValue):
+                kind = tensor.dtype
+                if not kind.is_ptr() and is_exact(kind, number):
+                    return self.promote_pair(a, b, what)
+        return self.promote_typed(a, b, what)
 
     # ---- operators -----------------------------------------------------------------------------
 
@@ -175,7 +193,7 @@ class Arithmetic(Casts):
         if self._has_pointer(a, b):
             x, y = self._pointers_to_compare(symbol, a, b)
         else:
-            x, y = self.promote_pair(a, b, f"`{symbol}`")
+            x, y = self._comparable(a, b, f"`{symbol}`")
         name, kind = _COMPARISONS[symbol], x.dtype
         if kind.is_floating():
             if kind.is_fp8():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright import dtypes as t
 from tilewright.errors import KernelTypeError
 
@@ -37,6 +39,18 @@ def literal_type(value: bool | float) -> t.dtype:
 def fits_64_bits(value: int) -> bool:
     """Whether an integer type holds `value`."""
     return -(1 << 63) <= value < 1 << 64
+
+
+def is_exact(kind: t.dtype, value: bool | float) -> bool:
+    """Whether a tensor type holds a number as it is in its literal type (0.1 of fp64 is not that of fp32)."""
+    if kind.is_int():
+        low, high = (0, 1) if kind.is_bool() else integer_range(kind)
+        return isinstance(value, int) and low <= value <= high
+    with np.errstate(over="ignore"):
+        rounded = (np.float16 if kind.is_fp16() else np.float32)(value)
+    if kind.is_fp8() or (kind.is_bf16() and rounded.view(np.uint32) & 0xFFFF):
+        return False
+    return float(rounded) == value or value != value
 
 
 def kind_rank(kind: Any) -> int:
