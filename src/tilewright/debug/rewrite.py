@@ -140,17 +140,17 @@ def _is_range(loop: ast.For) -> bool:
     return name == "range"
 
 
-def _may_be_integer(value: ast.expr) -> bool:
-    """Whether an expression can be a large integer known at compile time: arithmetic without calls."""
+def _may_be_constant(value: ast.expr) -> bool:
+    """Whether an expression can be a number known at compile time: without calls, so that most kernels keep their code."""
     if isinstance(value, ast.Tuple):
-        return any(map(_may_be_integer, value.elts))
+        return any(map(_may_be_constant, value.elts))
     if isinstance(value, ast.BinOp):
-        return _may_be_integer(value.left) and _may_be_integer(value.right)
+        return _may_be_constant(value.left) and _may_be_constant(value.right)
     if isinstance(value, ast.UnaryOp):
-        return not isinstance(value.op, ast.Not) and _may_be_integer(value.operand)
+        return not isinstance(value.op, ast.Not) and _may_be_constant(value.operand)
     if isinstance(value, ast.Constant):
-        return type(value.value) is int
-    return isinstance(value, ast.Name | ast.Attribute)
+        return type(value.value) in (int, float)
+    return isinstance(value, ast.Name | ast.Attribute | ast.IfExp | ast.Subscript)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -208,14 +208,14 @@ class _Rewriter(ast.NodeTransformer):
         return self.generic_visit(node) if is_constexpr_annotation(node) else self._assignment(node)
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign) -> ast.AST:
-        number = node.value is not None and _may_be_integer(node.value)
+        number = node.value is not None and _may_be_constant(node.value)
         self.generic_visit(node)
         if number and node.value is not None:
             node.value = self._call(_ASSIGNED, [node.value], node.value)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        number = _may_be_integer(node.value)
+        number = _may_be_constant(node.value)
         self.generic_visit(node)
         if not number or not isinstance(node.target, ast.Name):
             return node
@@ -259,7 +259,10 @@ class _Rewriter(ast.NodeTransformer):
         return isinstance(value, ast.BinOp | ast.UnaryOp | ast.Call | ast.Compare)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
+        constant = node.value is not None and _may_be_constant(node.value)
         self.generic_visit(node)
+        if constant and node.value is not None:
+            node.value = self._call(_ASSIGNED, [node.value], node.value)
         if self._joins_results and node.value is not None:
             exits = ast.Name(_EXITS, ast.Load())
             node.value = self._call(_RESULT, [node.value, exits], node.value)
@@ -434,7 +437,7 @@ def _method(value: Any, name: str) -> Any:
 
 
 def _assigned(value: Any) -> Any:
-    """The value of a name: large integers are typed scalars, as in compiled code."""
+    """The value of a name: numbers have types, as in compiled code."""
     semantics = active_semantics.get()
     return value if semantics is None else semantics.assigned(value)
 

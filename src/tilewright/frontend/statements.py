@@ -162,7 +162,7 @@ class Statements(Expressions):
                 f"kernel '{frame.fn.fn.__name__}' returns a value ({describe(value)})",
                 help="a kernel returns nothing; write results with tl.store",
             )
-        frame.env[RESULT] = value
+        frame.env[RESULT] = self._assigned(node, value)
         if frame.loop is not None:
             frame.env[BREAK] = frame.env[RETURNED] = True
         frame.stopped = True

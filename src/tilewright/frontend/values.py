@@ -15,6 +15,7 @@ from xdsl.ir import Block, SSAValue
 from tilewright import dtypes
 from tilewright.dtypes import like
 from tilewright.errors import KernelTypeError
+from tilewright.semantics.named import plain
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe
 
@@ -62,6 +63,7 @@ def same_value(a: Any, b: Any) -> bool:
             and a.handle is b.handle
             and a.type == b.type
         )
+    a, b = plain(a), plain(b)
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple | list):

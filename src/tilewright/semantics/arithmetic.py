@@ -8,6 +8,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.casts import Casts
+from tilewright.semantics.named import plain
 from tilewright.semantics.promotion import is_exact, promote, promote_with_number
 from tilewright.semantics.values import (
     PYTHON_BINARY,
@@ -33,9 +34,12 @@ class Arithmetic(Casts):
     # ---- promotion -----------------------------------------------------------------------------
 
     def promote_pair(
-        self, a: Any, b: Any, what: str, divides: bool = False
+        self, a: Any, b: Any, what: str, divides: bool = False, typed: bool = False
     ) -> tuple[TensorValue, TensorValue]:
-        """Both operands in their common type and shape. Numbers only: no pointers."""
+        """Both operands in their common type and shape. Numbers only: no pointers.
+
+        `typed`: a Python number takes part with its own type, as in Triton's comparisons, `tl.maximum` and others.
+        """
         a, b = unwrap_constexpr(a), unwrap_constexpr(b)
         for value in (a, b):
             if isinstance(value, TensorValue) and value.dtype.is_ptr():
@@ -50,35 +54,30 @@ class Arithmetic(Casts):
                 is_none = "an argument that is None can only be asked for: `if x_ptr is not None:`"
                 raise _undefined(what, a, b, is_none if number is None else _OPERANDS_ARE)
             try:
-                kind = promote_with_number(tensor.dtype, number, divides)
+                kind = promote_with_number(tensor.dtype, number, divides, typed)
             except KernelTypeError as error:
                 raise KernelTypeError(
                     f"{what} of {describe(a)} and {describe(b)}: {error.message}", help=error.help
                 ) from None
             tensor = self.convert(tensor, kind)
+            if kind.is_int_unsigned() and not kind.is_bool():
+                number = int(number) % (1 << kind.primitive_bitwidth)
             other = self.filled(number, tensor.type)
             return (other, tensor) if number_a else (tensor, other)
         kind = promote(a.dtype, b.dtype, divides)
         x, y = self.broadcast_all([self.convert(a, kind), self.convert(b, kind)], what, (a, b))
         return x, y
 
-    def promote_typed(self, a: Any, b: Any, what: str) -> tuple[TensorValue, TensorValue]:
-        """`promote_pair` where a Python number takes part with its own type, as it does in Triton's comparisons,
-        `tl.maximum` and others: with 0 an int8 tensor gives int32, with 0.1 an fp16 tensor gives fp32."""
-        return self.promote_pair(self._typed(a), self._typed(b), what)
-
-    def _typed(self, value: Any) -> Any:
-        value = unwrap_constexpr(value)
-        return self.to_tensor(value) if isinstance(value, bool | int | float) else value
-
     def _comparable(self, a: Any, b: Any, what: str) -> tuple[TensorValue, TensorValue]:
-        """`promote_typed`, without conversion of a tensor whose type holds the number."""
-        for number, tensor in ((a, b), (b, a)):
-            if isinstance(number, bool | int | float) and isinstance(tensor, TensorValue):
-                kind = tensor.dtype
-                if not kind.is_ptr() and is_exact(kind, number):
-                    return self.promote_pair(a, b, what)
-        return self.promote_typed(a, b, what)
+        """Both operands in the type in which Triton compares them, or in a narrower one that holds the number."""
+        number, tensor = (b, a) if isinstance(a, TensorValue) else (a, b)
+        exact = (
+            isinstance(tensor, TensorValue)
+            and isinstance(number, bool | int | float)
+            and not tensor.dtype.is_ptr()
+            and is_exact(tensor.dtype, number)
+        )
+        return self.promote_pair(plain(a), plain(b), what, typed=not exact)
 
     # ---- operators -----------------------------------------------------------------------------
 

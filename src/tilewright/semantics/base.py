@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright import dtypes as t
-from tilewright.dtypes import unwrap_constexpr
+from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.builder import Builder
+from tilewright.semantics.named import NamedFloat, NamedInt, named, plain
 from tilewright.semantics.promotion import fits_64_bits, literal_type
 from tilewright.semantics.values import TensorValue, counter_type, describe, type_text
 
@@ -71,13 +72,19 @@ class SemanticsBase:
 
     def assigned(self, value: Any) -> Any:
         """The value of a name bound to `value`: an integer that int32 does not hold is a scalar of its literal
-        type, as in Triton (`mask = ~(1 << 31)` is uint32 arithmetic); any other value is unchanged.
+        type, as in Triton (`mask = ~(1 << 31)` is uint32 arithmetic); other numbers take part in promotion with theirs.
         """
         if type(value) is tuple:
             return tuple(map(self.assigned, value))
-        number = unwrap_constexpr(value)
-        if type(number) is int and not -(1 << 31) <= number < 1 << 31 and fits_64_bits(number):
-            return self.constant(number, literal_type(number))
+        number = named(unwrap_constexpr(value))
+        if isinstance(number, NamedInt) and not -(1 << 31) <= number < 1 << 31:
+            return (
+                self.constant(plain(number), literal_type(number))
+                if fits_64_bits(number)
+                else value
+            )
+        if isinstance(number, NamedInt | NamedFloat):
+            return constexpr(number) if isinstance(value, constexpr) else number
         return value
 
     def to_tensor(self, value: Any) -> TensorValue:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
+from tilewright.semantics.named import plain
 from tilewright.semantics.special import Special
 from tilewright.semantics.values import TensorValue
 
@@ -72,7 +73,7 @@ class Libdevice(Special):
     def libdevice_pow(self, arg0: Any, arg1: Any) -> TensorValue:
         """`arg0 ** arg1`; an integer `arg1` may be of any size. Small constant integers multiply, as in CUDA's `powi`."""
         what, exponent = "libdevice.pow", unwrap_constexpr(arg1)
-        if type(exponent) is int and 0 <= abs(exponent) <= _MULTIPLIED:
+        if type(plain(exponent)) is int and 0 <= abs(exponent) <= _MULTIPLIED:
             x = self._float_arguments((arg0,), what)[0]
             wide = self._integer_power(self.convert(x, _wide(x)), abs(exponent))
             return self.convert(wide if exponent >= 0 else self.fdiv(1.0, wide), x.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright import dtypes as t
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.errors import KernelTypeError
+from tilewright.semantics.named import named
 from tilewright.semantics.promotion import promote, promote_with_number
 from tilewright.semantics.reductions import Reductions, extreme_operation
 from tilewright.semantics.values import TensorValue, describe, evaluate, type_text
@@ -106,9 +107,7 @@ class Mathematics(Reductions):
         return value if kind.is_int_unsigned() else self.emit("math.absi", [value], value.type)
 
     def fma(self, x: Any, y: Any, z: Any) -> TensorValue:
-        plain = [unwrap_constexpr(v) for v in (x, y, z)]
-        typed = [self.to_tensor(v) if isinstance(v, float) else v for v in plain]
-        a, b, c = self._float_arguments(typed, "tl.fma")
+        a, b, c = self._float_arguments([named(unwrap_constexpr(v)) for v in (x, y, z)], "tl.fma")
         if a.dtype.is_fp16() or a.dtype.is_bf16():  # one rounding, and pairs have an instruction
             return self.emit("math.fma", [a, b, c], a.type)
         return self.float_function("fma", (a, b, c), "tl.fma")
@@ -124,7 +123,7 @@ class Mathematics(Reductions):
         return self.float_function("div_rn", (x, y), "tl.div_rn")
 
     def umulhi(self, x: Any, y: Any) -> TensorValue:
-        a, b = self.promote_typed(x, y, "tl.umulhi")
+        a, b = self.promote_pair(x, y, "tl.umulhi", typed=True)
         if not a.dtype.is_int() or a.dtype.primitive_bitwidth < 32:
             raise KernelTypeError(
                 f"tl.umulhi needs 32- or 64-bit integers, got {describe(x)} and {describe(y)}"
@@ -149,7 +148,8 @@ class Mathematics(Reductions):
         return name == "ALL"
 
     def _choose(self, symbol: str, x: Any, y: Any, propagate_nan: Any, what: str) -> TensorValue:
-        a, b = self.promote_typed(self._bf16_as_fp32(x), self._bf16_as_fp32(y), what)
+        x, y = self._bf16_as_fp32(x), self._bf16_as_fp32(y)
+        a, b = self.promote_pair(x, y, what, typed=True)
         name = extreme_operation(symbol, a.dtype, self._nan_wins(propagate_nan))
         return self._lanewise(name, a, b)
 

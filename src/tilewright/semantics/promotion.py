@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright import dtypes as t
 from tilewright.errors import KernelTypeError
+from tilewright.semantics.named import NamedFloat, NamedInt
 
 #: smallest normal and first too-large fp32 magnitudes: literals outside become fp64
 _FP32_MIN, _FP32_END = 2.0**-126, 2.0**128
@@ -42,13 +43,15 @@ def fits_64_bits(value: int) -> bool:
 
 
 def is_exact(kind: t.dtype, value: bool | float) -> bool:
-    """Whether a tensor type holds a number as it is in its literal type (0.1 of fp64 is not that of fp32)."""
+    """Whether a tensor type holds a number exactly, or as well as the type that both promote to."""
     if kind.is_int():
         low, high = (0, 1) if kind.is_bool() else integer_range(kind)
         return isinstance(value, int) and low <= value <= high
+    if kind.is_fp8() or kind.is_fp64():
+        return kind.is_fp64()
     with np.errstate(over="ignore"):
         rounded = (np.float16 if kind.is_fp16() else np.float32)(value)
-    if kind.is_fp8() or (kind.is_bf16() and rounded.view(np.uint32) & 0xFFFF):
+    if kind.is_bf16() and rounded.view(np.uint32) & 0xFFFF:
         return False
     return float(rounded) == value or value != value
 
@@ -96,14 +99,16 @@ def promote(a: t.dtype, b: t.dtype, divides: bool = False) -> t.dtype:
     return t.float16
 
 
-def promote_with_number(kind: t.dtype, value: bool | float, divides: bool) -> t.dtype:
+def promote_with_number(
+    kind: t.dtype, value: bool | float, divides: bool, typed: bool = False
+) -> t.dtype:
     """The type of an operation on a tensor of `kind` and a Python number.
 
-    A number of a lower or equal kind takes the tensor's type; otherwise its own type takes part.
-    Raises KernelTypeError when the number does not fit an integer tensor's type.
+    A number of a lower or equal kind takes the tensor's type; otherwise, and if it is `typed` or has a name, its own
+    type takes part. Raises KernelTypeError when the number does not fit an integer tensor's type.
     """
     own = literal_type(value)
-    if kind_rank(own) > kind_rank(kind):
+    if typed or isinstance(value, NamedInt | NamedFloat) or kind_rank(own) > kind_rank(kind):
         return promote(kind, own, divides)
     if divides and kind.is_floating() and kind.primitive_bitwidth < 32:
         return t.float32
