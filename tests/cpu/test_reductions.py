@@ -249,10 +249,11 @@ def test_scans(dtype: np.dtype) -> None:
     o = np.zeros((6, M, N), kind)
     scans_kernel[(1,)](x, o, M=M, N=N)
     w = x.astype(np.float64) if dtype in FLOATS else x.astype(kind)
+    p = w if dtype in FLOATS else x  # products keep the type of integers
     top = np.maximum.accumulate
     want = [
         w.cumsum(0, dtype=w.dtype), w.cumsum(1, dtype=w.dtype),
-        w[:, ::-1].cumsum(1, dtype=w.dtype)[:, ::-1], w.cumprod(1, dtype=w.dtype),
+        w[:, ::-1].cumsum(1, dtype=w.dtype)[:, ::-1], p.cumprod(1, dtype=p.dtype),
         top(w[::-1], 0)[::-1], top(w, 1),
     ]  # fmt: skip
     if dtype in FLOATS:
