@@ -79,3 +79,26 @@ def test_floats(engine):
     o = run(engine, floats_kernel, (1,), x, h, np.zeros((3, 16)), N=16)[2]
     w = h.astype(np.float32)
     np.testing.assert_array_equal(o, [w * np.float32(0.1), w + np.float32(0.9), x * 0.1])
+
+
+@tw.jit
+def arithmetic_kernel(o_ptr, N: tl.constexpr):
+    low, one, high = -7, 1, 2147483647
+    tl.store(o_ptr + 0, low // 2)
+    tl.store(o_ptr + 1, low % 3)
+    tl.store(o_ptr + 2, one << 31)
+    tl.store(o_ptr + 3, high + 1)
+    tl.store(o_ptr + 4, N // low)
+    tl.store(o_ptr + 5, high * 3)
+    tl.store(o_ptr + 6, low >> 1)
+    low //= 2
+    tl.store(o_ptr + 7, low)
+    tl.store(o_ptr + 8, (low - 3) / 4)
+    tl.store(o_ptr + 9, (-7) // 2)  # no name: as in Python
+    tl.store(o_ptr + 10, N * one - 20 % low)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arithmetic_is_that_of_int32(engine):
+    o = run(engine, arithmetic_kernel, (1,), np.zeros(11, np.int64), N=16)[0]
+    assert list(o) == [-3, -1, -(2**31), -(2**31), -2, 2**31 - 3, -4, -3, -1, -4, 14]

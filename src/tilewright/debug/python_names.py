@@ -14,6 +14,7 @@ from tilewright.language.builtin import active_semantics, unused_result_error
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.language.types import RANGE_HINTS
 from tilewright.semantics.core import PYTHON_BUILTINS
+from tilewright.semantics.named import deferring
 from tilewright.semantics.values import TensorValue
 
 
@@ -33,7 +34,8 @@ class _Constant:
 
 #: subclasses have the names of Python's types, which its error texts show
 _RICH: dict[type, Any] = {
-    plain: type(plain.__name__, (_Constant, plain), {}) for plain in (int, float, str)
+    plain: type(plain.__name__, (_Constant, plain), {} if plain is str else deferring(plain))
+    for plain in (int, float, str)
 }
 
 
