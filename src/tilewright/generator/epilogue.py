@@ -59,7 +59,7 @@ def apply_step(step: Any, x: Any, number: Any, extras: Any, c: Any) -> Any:
     if kind == "cast":
         return x.to(step.dtype)
     if kind == "relu":
-        return tl.maximum(x, 0) if x.dtype.is_int() else relu(x.to(c.compute))
+        return tl.maximum(x, 0).to(x.dtype) if x.dtype.is_int() else relu(x.to(c.compute))
     if kind == "add" or kind == "multiply":
         other = extras[0]
         if not (x.dtype.is_int() and other.dtype.is_int()):
