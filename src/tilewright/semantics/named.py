@@ -79,6 +79,7 @@ for kind in (NamedInt, NamedFloat):
     for name, function in _UNARY.items():
         setattr(kind, f"__{name}__", _unary(function))
     setattr(kind, "value", property(plain))  # noqa: B010 -- what a constexpr has
+    kind.__name__ = kind.__mro__[1].__name__  # which Python's error texts show
 
 
 def deferring(kind: type) -> dict[str, Any]:

@@ -293,9 +293,8 @@ class Reductions(Shapes):
 
     def _running(self, symbol: str, input: Any, axis: Any, reverse: Any, dtype: Any) -> TensorValue:
         x = self._bf16_as_fp32(self.tile_argument(input, "a scan"))
-        keeps = (
-            symbol == "*" and unwrap_constexpr(dtype) is None
-        )  # products of bytes stay bytes, as in Triton
+        # products of bytes stay bytes, as in Triton
+        keeps = symbol == "*" and unwrap_constexpr(dtype) is None
         kind = x.dtype if keeps else self._sum_type(x.dtype, dtype)
         x = self._in_wide(self.convert(x, kind))
         result = self._scan([x], axis, lambda a, b: self.binary(symbol, a, b), reverse)[0]
