@@ -49,8 +49,6 @@ _SCAN_ALONG = 256
 _VECTOR = 16
 """Elements that are worth a program, or an iteration of a loop."""
 _SHORT_VECTOR = 4
-_SHORT_ROW = 8
-"""Elements of the shortest rows that a block of several goes through as such."""
 _COLUMNS = 128
 _TRANSPOSED = {"XBLOCK": 64, "R0_BLOCK": 16}
 _LONG = 4096
@@ -72,7 +70,7 @@ class Work:
     across: bool = False
     """Of reductions: whether neighbors in memory belong to different results."""
     transposes: bool = False
-    """Of reductions: whether some accesses run along what is reduced, and others across it."""
+    """Of reductions: whether stores run along what is reduced, and loads across it, or the other way round."""
     scans: bool = False
     scatters: bool = False
     """Whether it adds to elements given by indices: rows of a tile may go to the same elements."""
@@ -144,11 +142,10 @@ def _filled(block: int, dimension: str, work: Work) -> int:
 
 
 def _undivided(block: int, dimension: str, work: Work) -> int:
-    """`block`, or the largest smaller one that divides all divisors, but for those that divide `block`: its lanes then have
-    one quotient, or are rows of memory, and lie side by side. `block` where that is less than a vector.
+    """`block`, or the largest smaller one that divides all divisors: its lanes then have one quotient, and lie
+    side by side in memory. `block` where that is less than a vector.
     """
-    divisors = work.divisors.get(dimension, ())
-    common = math.gcd(block, *(d for d in divisors if d < _SHORT_ROW or block % d))
+    common = math.gcd(block, *work.divisors.get(dimension, ()))
     return common if common >= _VECTOR else block
 
 
@@ -242,7 +239,7 @@ def choose(
         kind=heuristic_type.name.lower(),
         sizes=size_hints,
         across=_is_across(meta, source, directions),
-        transposes={"kept", "reduced"} <= {direction for _, direction in directions},
+        transposes=_transposes(directions),
         scans=bool(meta.get("num_reduction", 1) == 0),
         scatters=bool(meta.get("atomic_add_found")),
         in_rows=not any(_is_along_y(text) for _, text in _ACCESS.findall(source)),
@@ -266,6 +263,15 @@ def _is_along_y(text: str) -> bool:
     a factor of the index that `text` begins with."""
     parts = terms(text)
     return any(map(_X.search, parts)) and any(map(_Y.fullmatch, parts))
+
+
+def _transposes(directions: Sequence[tuple[str, str]]) -> bool:
+    """Whether stores run in a direction in which no load does."""
+    loads, stores = (
+        {direction for access, direction in directions if access == name and direction}
+        for name in ("load", "store")
+    )
+    return bool(loads) and not stores <= loads
 
 
 def _direction(text: str) -> str:
