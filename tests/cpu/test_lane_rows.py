@@ -185,3 +185,26 @@ def test_consumers() -> None:
     )
     np.testing.assert_allclose(dot, x @ x.T, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(turned, x.T)
+
+
+@tw.jit
+def softmax_across_kernel(x_ptr, o_ptr, Y, R, Y_BLOCK: tl.constexpr, R_BLOCK: tl.constexpr):
+    """Rows of columns: a tile of three dimensions beside maxima and sums of fewer."""
+    z = tl.program_id(1)
+    y = tl.program_id(0) * Y_BLOCK + tl.arange(0, Y_BLOCK)[None, :, None]
+    r = tl.arange(0, R_BLOCK)[None, None, :]
+    live = (y < Y) & (r < R)
+    x = tl.load(x_ptr + y + Y * r + R * Y * z, live, other=0)
+    x = tl.where(live, x, float("-inf"))
+    e = tl.exp(x - tl.max(x, 2)[:, :, None])
+    tl.store(o_ptr + r + R * y + R * Y * z, e / tl.sum(tl.where(live, e, 0), 2)[:, :, None], live)
+
+
+@pytest.mark.parametrize("shape", [(48, 64, 16, 64), (49, 49, 4, 64), (33, 20, 32, 32)], ids=str)
+def test_softmax_of_columns(shape: tuple[int, int, int, int]) -> None:
+    columns, rows, y, r = shape
+    given = np.random.default_rng(4).standard_normal((3, rows, columns)).astype(np.float32)
+    o = np.full((3, columns, rows), -9, np.float32)
+    softmax_across_kernel[(-(-columns // y), 3)](given, o, columns, rows, y, r)
+    e = np.exp(given.transpose(0, 2, 1).astype(np.float64))
+    np.testing.assert_allclose(o, e / e.sum(2, keepdims=True), rtol=1e-5)

@@ -84,6 +84,8 @@ def _goes_by_rows(op: Operation, extents: tuple[int, ...], across: int) -> bool:
     """Whether a member can be done for a run of columns of one row, contiguous where it writes."""
     if isinstance(op, cpu.YieldOp):
         return not op.operands
+    if isinstance(op, cpu.ReadOp | cpu.WriteOp) and len(extents) > 2:
+        return False  # which may have fewer dimensions
     if isinstance(op, cpu.ReadOp):
         shape = tile.shape_of(op.results[0])
         if len(shape) == 2 and 1 in shape:
