@@ -1,5 +1,6 @@
 """What compilation costs grows with the size of a kernel: Python calls of the passes and of code generation."""
 
+import gc
 import sys
 
 import pytest
@@ -41,11 +42,14 @@ def number_of_calls(kind, count):
         calls += event == "call"
 
     before = sys.getprofile()
+    gc.collect()  # what other tests have left is not finalized meanwhile
+    gc.disable()
     sys.setprofile(noted)
     try:
         scope["kernel"].compile(TYPES, {"BLOCK": 1024}, target="sm_90a", num_warps=4)
     finally:
         sys.setprofile(before)
+        gc.enable()
     return calls
 
 
