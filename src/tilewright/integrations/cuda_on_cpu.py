@@ -76,7 +76,7 @@ def cuda_on_cpu() -> Generator[None]:
 
 
 def _asked_by_program(frame: Any, within: str) -> bool:
-    """Whether `frame`, or for code in the folder `within` (torch's other modes) its caller, is no part of this package."""
+    """Whether `frame`, or for code in the folder `within` (torch's other modes) its caller, is outside of this package."""
     while frame.f_code.co_filename.startswith(within) and frame.f_back is not None:
         frame = frame.f_back
     return not frame.f_code.co_filename.startswith(_PACKAGE) and (

@@ -6,7 +6,8 @@ thread's loop, and what decides is whether its vectors run along memory and its 
 - pointwise: some hundred elements a program; of two dimensions whole rows where all accesses run along them, otherwise
   transposes, in tiles of some cache lines each way, of three one matrix after the other;
 - reductions along memory: one row a program, a few vectors of accumulators;
-- reductions across memory: some cache lines of columns, row by row, so that the accumulators are vectors of columns.
+- reductions across memory: some cache lines of columns, row by row, so that the accumulators are vectors of columns;
+- reductions whose stores run across their loads: blocks of both.
 
 The numbers were measured with `benchmarks/inductor.py` on AVX-512; with narrower vectors they differ little.
 """
@@ -51,6 +52,7 @@ _VECTOR = 16
 _SHORT_VECTOR = 4
 _COLUMNS = 128
 _TRANSPOSED = {"XBLOCK": 64, "R0_BLOCK": 16}
+"""Blocks of a reduction that are transposed in registers: a vector along what is reduced, and some along what is kept."""
 _LONG = 4096
 """Rows from which on one running sum would lose too many digits."""
 _SMALL_ROWS = 256
@@ -153,7 +155,7 @@ def _reduction(names: Sequence[str], work: Work) -> Mapping[str, int]:
     """One row a program, or some columns: blocks of the innermost dimensions, 1 of the others."""
     found = dict.fromkeys(names, 1)
     inner = "R1_BLOCK" if "R1_BLOCK" in names else "R0_BLOCK"
-    if work.transposes and not work.scans and inner == "R0_BLOCK":
+    if work.transposes and not work.scans and not work.scatters and inner == "R0_BLOCK":
         found |= {**_TRANSPOSED, "XBLOCK": min(_TRANSPOSED["XBLOCK"], _columns(work))}
     elif work.across:
         long = work.sizes["r0_"] > _LONG and not work.scans

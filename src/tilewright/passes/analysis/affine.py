@@ -44,13 +44,11 @@ from tilewright.passes.analysis.forms import (
     Wrapped,
     tidy,
 )
+from tilewright.passes.analysis.lane_rows import SHORT_ROW, emit_digit
 from tilewright.passes.analysis.masks import clamped_form
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, moved_dims
 from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque
-
-SHORT_ROW = 8
-"""Lanes of the shortest rows that are worth a dimension, or chunks, of their own."""
 
 
 @dataclass(frozen=True)
@@ -380,9 +378,7 @@ class AffineAnalysis:
             value = self.projector.project(atom.value, atom.dim, emitter)
             return emitter.resize(value, i64, atom.signed is not False)
         if isinstance(atom, Digit):
-            rows = (extent // (atom.step * atom.count), atom.count, atom.step)
-            counted = emitter.reshape(emitter.arange(atom.count), (1, atom.count, 1))
-            return emitter.resize(emitter.reshape(emitter.broadcast(counted, rows), (extent,)), i64)
+            return emit_digit(atom, extent, i64, emitter)
         lanes = emitter.resize(emitter.arange(extent), i64)
         if isinstance(atom, Lane):
             return lanes

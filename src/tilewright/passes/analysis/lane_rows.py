@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.forms import LANE, Atom, Digit
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Polynomial
 
+SHORT_ROW = 8
+"""Lanes of the shortest rows that are worth a dimension, or chunks, of their own."""
+
 
 @dataclass(frozen=True)
 class Rows:
-    """The dimensions that take the place of one, outermost first, and what neighbors along each are apart in memory."""
+    """The extents of the dimensions that take the place of one, outermost first, and their strides."""
 
     extents: tuple[int, ...]
     strides: tuple[Polynomial, ...]
@@ -50,6 +53,14 @@ def rows_of(atoms: Mapping[Atom, Polynomial], extent: int) -> Rows | None:
         return None
     extents = [outer // inner for inner, outer in pairwise(steps)]
     return Rows(tuple(reversed(extents)), tuple(reversed(strides)))
+
+
+def emit_digit(digit: Digit, extent: int, kind: Attribute, emitter: Emitter) -> SSAValue:
+    """A digit of `extent` lanes as a tile of the integer type `kind`: each row of lanes counts alike."""
+    rows = (extent // (digit.step * digit.count), digit.count, digit.step)
+    counted = emitter.resize(emitter.arange(digit.count), kind)
+    spread = emitter.broadcast(emitter.reshape(counted, (1, digit.count, 1)), rows)
+    return emitter.reshape(spread, (extent,))
 
 
 def lanes_below(limit: SSAValue, shape: tuple[int, ...], dim: int, emitter: Emitter) -> SSAValue:

@@ -19,9 +19,8 @@ from tilewright.dialects.address_arithmetic import Promise, access_arithmetic
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
-
-_SHORT_ROW = 8
-"""Lanes of the shortest rows that are worth chunks of their own."""
+from tilewright.passes.analysis.forms import Digit
+from tilewright.passes.analysis.lane_rows import SHORT_ROW, emit_digit
 
 
 def divide_first_lanes(function: FuncOp) -> None:
@@ -59,7 +58,7 @@ def _rewrite(op: arith.DivSIOp | arith.RemSIOp, facts: Facts) -> None:
         elif size % extent == 0 and known % extent == 0:
             first = _first(op, start, size, emitter)
             result = emitter.add(first, lanes) if isinstance(op, arith.RemSIOp) else first
-        elif size >= _SHORT_ROW and extent % size == 0 and known % size == 0:
+        elif size >= SHORT_ROW and extent % size == 0 and known % size == 0:
             result = _in_rows(op, lanes, size, emitter)
             if isinstance(op, arith.DivSIOp):
                 result = emitter.add(_first(op, start, size, emitter), result)
@@ -90,10 +89,8 @@ def _in_rows(
         lanes = lanes.owner.operands[0]
     extent, kind = tile.shape_of(lanes)[0], tile.element_of(lanes)
     divides = isinstance(op, arith.DivSIOp)
-    count, shape = (extent // size, (extent // size, 1)) if divides else (size, (1, size))
-    counted = emitter.resize(emitter.arange(count), kind)
-    rows = emitter.broadcast(emitter.reshape(counted, shape), (extent // size, size))
-    value = emitter.reshape(rows, (extent,))
+    digit = Digit(size, extent // size) if divides else Digit(1, size)
+    value = emit_digit(digit, extent, kind, emitter)
     for each in reversed(spread):
         value = emitter.clone(each, {each.operands[0]: value}).results[0]
     return value
